@@ -13,7 +13,7 @@ use wharf_wire::command::{Command, NAMESPACE_ALL};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::events::Event;
 use wharf_wire::features::{FeatureId, NumberOfQueues};
-use wharf_wire::file::{DriveKey, FileSystemLog, Revoke};
+use wharf_wire::file::{DeviceCacheLog, DriveKey, FileSystemLog, Revoke};
 use wharf_wire::identify::{
     DriveFeature, FeatureSet, IdentifyController, IdentifyError, IdentifyNamespace,
 };
@@ -567,6 +567,14 @@ impl Admin {
     /// If the command fails, as it does on a drive without one.
     pub async fn file_system(&self) -> Result<FileSystemLog, IoError> {
         self.log(LogPage::FileSystem, 0).await
+    }
+
+    /// What the cache of pages of files in the drive's memory has, and did.
+    ///
+    /// # Errors
+    /// If the command fails, as it does on a drive without one.
+    pub async fn device_cache(&self) -> Result<DeviceCacheLog, IoError> {
+        self.log(LogPage::DeviceCache, 0).await
     }
 
     /// What each of the drive's `cores` firmware cores did since power-up.

@@ -236,6 +236,10 @@ fn file_layouts(tables: &mut Tables) {
     layout!(tables, file::FileSystemLog {
         version, state, kind, errno, replayed_groups, replayed_pages, mended, orphans, reserved, text,
     });
+    layout!(tables, file::DeviceCacheLog {
+        version, reserved_4, pages, host_pages, used_pages, dirty_pages, reads, writes, hits, brought_pages,
+        written_pages, evicted_pages, taken_pages, displaced_pages, no_room, reserved,
+    });
     layout!(tables, file::FileSystemStatus {
         pages, pages_free, files, files_free, file_bytes_max, id, links_max, reserved,
     });

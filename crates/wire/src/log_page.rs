@@ -2,8 +2,9 @@
 //!
 //! Errors (01h) and health (02h) are those of NVM Express. The vendor pages hold one
 //! [`DriveStatistics`](crate::statistics::DriveStatistics) for the whole drive (C0h) or one
-//! for each firmware core in turn (C1h), the [space](crate::space) that is used (C2h), and what
-//! has become of the [file system](crate::file::FileSystemLog) (C3h).
+//! for each firmware core in turn (C1h), the [space](crate::space) that is used (C2h), what
+//! has become of the [file system](crate::file::FileSystemLog) (C3h), and the drive's
+//! [cache](crate::file::DeviceCacheLog) of pages of files (C4h).
 
 use crate::bits::wire_enum;
 use crate::status::Status;
@@ -25,6 +26,8 @@ wire_enum! {
         Space = 0xc2 => "space",
         /// [`FileSystemLog`](crate::file::FileSystemLog): what has become of the file system.
         FileSystem = 0xc3 => "file system",
+        /// [`DeviceCacheLog`](crate::file::DeviceCacheLog): the cache of pages of files in the drive's memory.
+        DeviceCache = 0xc4 => "device cache",
     }
 }
 

@@ -345,17 +345,18 @@ impl Controller {
         let page = command.log_page().ok_or(StatusCode::InvalidLogPage)?;
         self.check_log_transfer(&command, page)?;
         match page {
-            LogPage::ErrorInformation | LogPage::Space | LogPage::FileSystem => {
-                match self.write_log_page(&command) {
-                    StatusCode::Success => {
-                        if page == LogPage::Space && !command.log_page_retains_event() {
-                            self.unmask_events();
-                        }
-                        Ok(Some(0))
+            LogPage::ErrorInformation
+            | LogPage::Space
+            | LogPage::FileSystem
+            | LogPage::DeviceCache => match self.write_log_page(&command) {
+                StatusCode::Success => {
+                    if page == LogPage::Space && !command.log_page_retains_event() {
+                        self.unmask_events();
                     }
-                    status => Err(status),
+                    Ok(Some(0))
                 }
-            }
+                status => Err(status),
+            },
             LogPage::SmartHealth | LogPage::DriveStatistics | LogPage::CoreStatistics => {
                 self.broadcast(&LogPages, 0, command, 0);
                 Ok(None)

@@ -2,7 +2,7 @@
 
 use wharf_wire::command::Command;
 use wharf_wire::dma::PAGE_BYTES;
-use wharf_wire::file::FileSystemLog;
+use wharf_wire::file::{DeviceCacheLog, FileSystemLog};
 use wharf_wire::log_page::{CriticalWarning, ErrorLogEntry, LogPage, SmartHealth, data_units};
 use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::space::SpacePage;
@@ -34,7 +34,7 @@ impl Controller {
             LogPage::SmartHealth => self.smart().as_bytes().to_vec(),
             LogPage::DriveStatistics => self.statistics().as_bytes().to_vec(),
             LogPage::Space => self.space_page().as_bytes().to_vec(),
-            LogPage::FileSystem => {
+            LogPage::FileSystem | LogPage::DeviceCache => {
                 let mut features = self.features.iter();
                 match features.find_map(|feature| feature.log_page(self, page)) {
                     Some(bytes) => bytes,
@@ -75,6 +75,7 @@ impl Controller {
             LogPage::DriveStatistics => size_of::<DriveStatistics>(),
             LogPage::Space => size_of::<SpacePage>(),
             LogPage::FileSystem => size_of::<FileSystemLog>(),
+            LogPage::DeviceCache => size_of::<DeviceCacheLog>(),
             LogPage::CoreStatistics => self.cores.len() * size_of::<DriveStatistics>(),
         };
         bytes as u64

@@ -14,6 +14,7 @@
 //! | `lock.rs` | locks |
 //! | `near.rs` | the drive's cache of pages of files |
 //! | `log.rs` | the log page that says what has become of the file system |
+//! | `device_cache_log.rs` | that of the drive's cache |
 //! | `transfer.rs` | data pointers that begin at any multiple of 4 |
 //!
 //! Every command has a *token* of 16 bytes that proves who sends it, on a drive that has been given a key. On others it is 0,
@@ -24,6 +25,7 @@
 mod access;
 mod answer;
 mod command;
+mod device_cache_log;
 mod lease;
 mod lock;
 mod log;
@@ -48,6 +50,7 @@ pub(crate) use command::{
     attribute_fields, file_fields, handle_fields, open_fields, path_fields, sync_file_fields,
     write_file_fields,
 };
+pub use device_cache_log::DeviceCacheLog;
 pub use lease::LEASES_MAX;
 #[cfg(test)]
 pub(crate) use lease::lease_fields;

@@ -549,7 +549,9 @@ impl MockDrive {
             LogPage::CoreStatistics => (0..2)
                 .flat_map(|core| DriveStatistics::new(core).as_bytes().to_vec())
                 .collect(),
-            LogPage::FileSystem => return Err(StatusCode::InvalidLogPage),
+            LogPage::FileSystem | LogPage::DeviceCache => {
+                return Err(StatusCode::InvalidLogPage);
+            }
         };
         let from = (command.log_page_offset() as usize).min(page.len());
         let to = (from + command.log_page_bytes() as usize).min(page.len());

@@ -1,4 +1,4 @@
-//! What happened at power-on, as a log page for the host (C3h).
+//! What happened at power-on (C3h), and the cache in the drive's memory (C4h), as log pages for the host.
 
 use wharf_files::volume::{Format, Recovered};
 use wharf_wire::file::{FileSystemLog, FileSystemState};
@@ -10,6 +10,12 @@ use super::firmware::Firmware;
 /// The log page.
 pub(super) fn page(firmware: &Firmware) -> Vec<u8> {
     log(firmware).as_bytes().to_vec()
+}
+
+/// The log page of the cache, if there is one.
+pub(super) fn device_cache(firmware: &Firmware) -> Option<Vec<u8>> {
+    let log = firmware.near().log()?;
+    Some(log.as_bytes().to_vec())
 }
 
 fn log(firmware: &Firmware) -> FileSystemLog {

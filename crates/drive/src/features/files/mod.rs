@@ -121,7 +121,11 @@ impl Feature for Files {
     }
 
     fn log_page(&self, controller: &Controller, page: LogPage) -> Option<Vec<u8>> {
-        (page == LogPage::FileSystem).then(|| log::page(&firmware(controller)))
+        match page {
+            LogPage::FileSystem => Some(log::page(&firmware(controller))),
+            LogPage::DeviceCache => log::device_cache(&firmware(controller)),
+            _ => None,
+        }
     }
 
     fn queue_closes(&self, controller: &mut Controller, qid: u16, _: &Command) {

@@ -15,8 +15,9 @@ use wharf_files::vfs::SessionLimits;
 use wharf_runtime::Seed;
 use wharf_wire::admin::Cns;
 use wharf_wire::command::Command;
-use wharf_wire::file::{Evict, FileHandle, HandleOperation, NearResult, OpenMode};
+use wharf_wire::file::{DeviceCacheLog, Evict, FileHandle, HandleOperation, NearResult, OpenMode};
 use wharf_wire::identify::{DriveFeature, IdentifyController};
+use wharf_wire::log_page::LogPage;
 use wharf_wire::status::StatusCode;
 
 use super::asker::{Asker, UPDATE};
@@ -174,6 +175,35 @@ fn what_is_written_near_is_dirty_until_somebody_else_looks_or_syncs() {
         let sync = Command::sync_file(1, handle, 0, u64::MAX, true);
         assert_eq!(asker.send(sync).await.done(), Ok(0));
         assert_eq!(near_pages(&mut asker).await, (2, 0));
+    });
+}
+
+#[test]
+fn a_log_page_tells_what_the_cache_has_and_did() {
+    with_cache(3, |mut asker| async move {
+        let handle = file(&mut asker, 6).await;
+        asker.put(0, &[2; 8192]);
+        send(&mut asker, Command::write_near(1, handle, 100, 8)).await;
+        send(&mut asker, Command::write_near(1, handle, PAGE, 4096)).await;
+        let kept = Command::read_near(1, handle, 100, 8).keeping(0);
+        send(&mut asker, kept).await;
+        // Of three pages one finds no room.
+        let more = Command::read_near(1, handle, 3 * PAGE, 8192).keeping(0);
+        assert!(send(&mut asker, more).await.is_full);
+        send(&mut asker, Command::read_near(1, handle, 0, 4096).taking()).await;
+        let evict = Command::evict_near(1, handle, Evict::WriteBack, PAGE, 4096);
+        assert_eq!(send_number(&mut asker, evict).await, 1);
+        let write = asker.aimed(Command::write_file(1, handle, 3 * PAGE, 4096));
+        assert_eq!(asker.send(write).await.done(), Ok(4096));
+        let last = Command::write_near(1, handle, 5 * PAGE, 4096);
+        send(&mut asker, last).await;
+        let log: DeviceCacheLog = asker.host.log(LogPage::DeviceCache).await;
+        assert_eq!((log.pages, log.host_pages), (3, 3));
+        assert_eq!((log.used_pages, log.dirty_pages), (1, 1));
+        assert_eq!((log.reads, log.writes, log.hits), (3, 3, 2));
+        assert_eq!((log.brought_pages, log.written_pages), (2, 2));
+        let left = (log.evicted_pages, log.taken_pages, log.displaced_pages);
+        assert_eq!((left, log.no_room), ((1, 1, 1), 1));
     });
 }
 

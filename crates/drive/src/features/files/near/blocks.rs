@@ -110,6 +110,11 @@ impl Blocks {
         all.is_some_and(|all| all.iter().any(|pages| pages.contains(&page)))
     }
 
+    /// Most pages of one host.
+    pub(super) fn host_pages(&self) -> u32 {
+        self.host_max
+    }
+
     /// Whether it has a place for a file, with pages or without.
     pub(super) fn has(&self, number: u64) -> bool {
         self.files.contains_key(&number)

@@ -39,7 +39,7 @@ use rustc_hash::FxHashMap;
 use wharf_files::block::{Gates, How, Inside};
 use wharf_files::{Attributes, Caller, FileError, FileSystem};
 use wharf_runtime::{Cpu, here};
-use wharf_wire::file::Evict;
+use wharf_wire::file::{DeviceCacheLog, Evict};
 
 use super::lines::FileSystemOfDrive;
 use crate::memory::DeviceMemory;
@@ -60,6 +60,8 @@ pub(super) struct Near {
     writers: RefCell<FxHashMap<u64, Writer>>,
     /// Those who wait for pages that are coming, or being written.
     waiting: RefCell<Vec<Waker>>,
+    /// What it did.
+    counts: RefCell<DeviceCacheLog>,
 }
 
 /// Who changed a file last, and when: pages are written back as by that one, at that time, so that nobody sees when that is done.
@@ -137,7 +139,24 @@ impl Near {
             blocks: RefCell::new(Blocks::new(pages, host_pages)),
             writers: RefCell::default(),
             waiting: RefCell::default(),
+            counts: RefCell::default(),
         }
+    }
+
+    /// What it has, and what it did; nothing if there is none.
+    pub(super) fn log(&self) -> Option<DeviceCacheLog> {
+        let memory = self.memory.as_ref()?;
+        let blocks = self.blocks.borrow();
+        let (used, dirty) = blocks.counts();
+        let mut log = *self.counts.borrow();
+        log.pages = memory.near_pages().into();
+        log.host_pages = blocks.host_pages().min(memory.near_pages()).into();
+        (log.used_pages, log.dirty_pages) = (used.into(), dirty.into());
+        Some(log)
+    }
+
+    fn count(&self, f: impl FnOnce(&mut DeviceCacheLog)) {
+        f(&mut self.counts.borrow_mut());
     }
 
     /// Whether there is any.
@@ -244,6 +263,7 @@ impl Near {
                 return Ok(0);
             }
             let (removed, is_all) = self.blocks.borrow_mut().remove_clean(number, &pages, host);
+            self.count(|counts| counts.evicted_pages += removed);
             self.release(fs, number).await?;
             evicted += removed;
             if is_all {
@@ -255,7 +275,9 @@ impl Near {
         if how != Evict::Drop {
             self.write_back(fs, number, &pages).await?;
         }
-        evicted += self.remove(number, &pages, Some(host));
+        let removed = self.remove(number, &pages, Some(host));
+        self.count(|counts| counts.evicted_pages += removed);
+        evicted += removed;
         self.release(fs, number).await?;
         Ok(evicted)
     }
@@ -359,7 +381,8 @@ impl Near {
         number: u64,
         pages: &Range<u64>,
     ) -> Result<(), FileError> {
-        self.remove(number, pages, None);
+        let removed = self.remove(number, pages, None);
+        self.count(|counts| counts.displaced_pages += removed);
         self.release(fs, number).await
     }
 
@@ -396,7 +419,8 @@ impl Near {
             let _inside = self.gates.enter(number, How::Alone).await;
             // Nobody is there to be told.
             let _ = self.write_back(fs, number, &ALL).await;
-            self.remove(number, &ALL, Some(host));
+            let removed = self.remove(number, &ALL, Some(host));
+            self.count(|counts| counts.displaced_pages += removed);
             let _ = self.release(fs, number).await;
         }
     }

@@ -39,6 +39,10 @@ impl Near {
             ..NearResult::default()
         };
         result.hits = self.there(number, &pages);
+        self.count(|counts| {
+            counts.reads += 1;
+            counts.hits += u64::from(result.hits);
+        });
         if let Kept::With(ahead) = kept {
             let behind = (pages.end + u64::from(ahead)).min(size.div_ceil(PAGE));
             let first = if bytes.is_empty() {
@@ -90,6 +94,7 @@ impl Near {
                         .with_near(memory, |page| put(&page[at..at + count], out))?;
                     if takes {
                         self.blocks.borrow_mut().remove(number, page);
+                        self.count(|counts| counts.taken_pages += 1);
                     }
                     touched += 1;
                     page += 1;
@@ -137,6 +142,7 @@ impl Near {
                 match blocks.claim(number, at, user.host) {
                     Some(page) => memory.push(page),
                     None => {
+                        self.count(|counts| counts.no_room += 1);
                         is_full = true;
                         break;
                     }
@@ -186,6 +192,7 @@ impl Near {
             let from = count.saturating_sub(nth * PAGE).min(PAGE) as usize;
             self.memory().with_near(*page, |page| page[from..].fill(0));
         }
+        self.count(|counts| counts.brought_pages += memory.len() as u64);
         self.moved(memory.len() as u32).await;
         self.arrive(number, pages);
         Ok(())

@@ -45,6 +45,10 @@ impl Near {
             hits: self.there(number, &pages),
             ..NearResult::default()
         };
+        self.count(|counts| {
+            counts.writes += 1;
+            counts.hits += u64::from(result.hits);
+        });
         self.hold(fs, number).await?;
         let writer = Writer {
             caller: caller.clone(),
@@ -96,6 +100,7 @@ impl Near {
                 Look::Nothing => {
                     let claimed = self.blocks.borrow_mut().claim(number, page, user.host);
                     let Some(memory) = claimed else {
+                        self.count(|counts| counts.no_room += 1);
                         return Ok(Page::NoRoom);
                     };
                     if new.len() < PAGE as usize {

@@ -44,6 +44,7 @@ impl Near {
             self.blocks.borrow_mut().end_writing(number, &run, is_done);
             self.wake();
             written?;
+            self.count(|counts| counts.written_pages += run.memory.len() as u64);
         }
     }
 
