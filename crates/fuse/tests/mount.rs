@@ -67,7 +67,18 @@ impl Mounted {
 
     fn end(mut self) {
         let flags = rustix::mount::UnmountFlags::empty();
-        rustix::mount::unmount(self.folder.path(), flags).unwrap();
+        let unmount = || rustix::mount::unmount(self.folder.path(), flags);
+        // The kernel may be about to let go of what was just closed.
+        let is_busy = |ended: &rustix::io::Result<()>| *ended == Err(rustix::io::Errno::BUSY);
+        let ended = (0..500).map(|_| {
+            let ended = unmount();
+            if is_busy(&ended) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            ended
+        });
+        let ended = ended.skip_while(is_busy).next();
+        ended.expect("it is not in use").unwrap();
         self.served.take().unwrap().join().unwrap().unwrap();
     }
 }
