@@ -36,6 +36,14 @@ impl Keeping {
     }
 }
 
+/// Bytes of a drive's own cache, as they are said.
+pub(super) fn drive_cache(text: &str) -> Result<u64, String> {
+    match super::size(text)? {
+        bytes @ (0 | 0x1000..=0x80_0000_0000) => Ok(bytes),
+        _ => Err("give 4KiB to 512GiB, or 0 for none".into()),
+    }
+}
+
 impl std::fmt::Display for Keeping {
     /// As the shared object is told.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,6 +65,11 @@ mod tests {
         assert_eq!(said("omni:1MiB"), Ok("omni:1048576".into()));
         for wrong in ["omni:0", "omni1MiB", "omni:", "both", ""] {
             assert!(said(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((drive_cache("0"), drive_cache("4KiB")), (Ok(0), Ok(4096)));
+        assert_eq!(drive_cache("512GiB"), Ok(512 << 30));
+        for wrong in ["4095", "1", "513GiB", "much"] {
+            assert!(drive_cache(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::keeping::Keeping;
+use super::keeping::{Keeping, drive_cache};
 use super::{Failure, fs, input};
 use crate::audit::{Audit, Report};
 use crate::files::{FileDrive, Server, Serving};
@@ -47,7 +47,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = Keeping::said)]
     cache: Keeping,
     /// Memory for the drive's own cache, where an image is named, with `--cache omni`.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = super::size)]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = drive_cache)]
     drive_cache: u64,
     /// Watches all calls of the program's that lead to files, and says on standard error when all has ended which ones for the drive
     /// went past it to the kernel, and what was refused. It makes these calls slow.
@@ -74,6 +74,11 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     // Before any thread starts: a signal that comes early is not lost.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT]).map_err(input)?;
     let is_socket = std::fs::metadata(&source).is_ok_and(|found| found.file_type().is_socket());
+    if !is_socket && args.cache.is_omni && args.drive_cache == 0 {
+        return Err(input(
+            "--drive-cache 0: --cache omni uses the drive's cache",
+        ));
+    }
     let served = match is_socket {
         true => None,
         false => Some(Served::open(&source, args)?),

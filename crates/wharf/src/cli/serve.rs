@@ -14,6 +14,7 @@ use wharf_lab::config::parse_bytes;
 use wharf_nbd::http::MetricsServer;
 use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
 
+use super::keeping::drive_cache;
 use super::{Failure, fs, input, print};
 use crate::files;
 use crate::serve::{CachedExport, FlashExport, Serving, StoreExport, TargetExport};
@@ -80,10 +81,10 @@ pub(super) struct DriveArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     claims_seconds: u32,
     /// Memory of the drive's own in which it keeps pages of files, for programs under `wharf run --cache omni`.
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = super::size)]
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = drive_cache)]
     drive_cache: u64,
     /// The most of that for one process; `0` is all.
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = super::size)]
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = drive_cache)]
     drive_cache_process: u64,
 }
 
