@@ -103,9 +103,11 @@ unsafe fn begin_in(actions: *mut c_void, spot: &Spot) -> Outcome<c_int> {
     let descriptor = find::high(descriptor, true)?.into_raw_fd();
     keep(actions, descriptor);
     // SAFETY: the caller's actions. What is duplicated to itself is open in the program that follows.
-    Ok(unsafe {
-        leave(actions);
-        posix_spawn_file_actions_adddup2(actions, descriptor, descriptor)
+    let added = unsafe { posix_spawn_file_actions_adddup2(actions, descriptor, descriptor) };
+    Ok(match added {
+        // SAFETY: the caller's actions; a text that stays. It has the child leave this process's own directory.
+        0 => unsafe { posix_spawn_file_actions_addchdir_np(actions, find::NOWHERE.as_ptr()) },
+        errno => errno,
     })
 }
 
@@ -141,15 +143,8 @@ hooks! {
     fn posix_spawn_file_actions_addchdir_np(actions: *mut c_void, path: *const c_char) -> c_int, next {
         // SAFETY: the caller's path.
         match unsafe { find(libc::AT_FDCWD, path) } {
-            Found::Drive(spot) => {
-                // SAFETY: the caller's actions.
-                let begins = unsafe { begin_in(actions, &spot) };
-                let added = begins.map(|added| match added {
-                    0 => next(actions, find::NOWHERE.as_ptr()),
-                    errno => errno,
-                });
-                tell_later(actions, added)
-            }
+            // SAFETY: the caller's actions.
+            Found::Drive(spot) => tell_later(actions, unsafe { begin_in(actions, &spot) }),
             led => {
                 // SAFETY: the caller's actions.
                 unsafe { leave(actions) };
@@ -162,22 +157,13 @@ hooks! {
     }
 
     fn posix_spawn_file_actions_addfchdir_np(actions: *mut c_void, descriptor: c_int) -> c_int, next {
-        unsafe extern "C" {
-            fn posix_spawn_file_actions_addchdir_np(actions: *mut c_void, path: *const c_char) -> c_int;
-        }
         let Some(open) = table::get(descriptor) else {
             // SAFETY: the caller's actions.
             unsafe { leave(actions) };
             return next(actions, descriptor);
         };
         // SAFETY: the caller's actions.
-        let begins = unsafe { begin_in(actions, &Spot::of(open)) };
-        let added = begins.map(|added| match added {
-            // SAFETY: the caller's actions; a text that stays.
-            0 => unsafe { posix_spawn_file_actions_addchdir_np(actions, find::NOWHERE.as_ptr()) },
-            errno => errno,
-        });
-        tell_later(actions, added)
+        tell_later(actions, unsafe { begin_in(actions, &Spot::of(open)) })
     }
 
     fn posix_spawn(child: *mut pid_t, file: *const c_char, actions: *const c_void, how: *const c_void, arguments: Texts, environment: Texts) -> c_int, next {

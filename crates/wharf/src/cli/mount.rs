@@ -1,7 +1,6 @@
 //! `wharf mount`: the file system of an image as a directory.
 
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -82,7 +81,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
     let failed = Failed::default();
     let (image, tell, record) = (args.image.clone(), failed.clone(), args.record.clone());
     let cache = args.cache;
-    let opened = move |image: &Path| match is_socket(image) {
+    let opened = move |image: &Path| match files::is_socket(image) {
         true => cache.attach(image),
         false => files::open(image),
     };
@@ -127,11 +126,6 @@ fn serve(args: &Args) -> Result<(), Failure> {
         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.take().unwrap_or(Failure::Run(line))
     })
-}
-
-fn is_socket(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|found| found.file_type().is_socket())
 }
 
 /// The drive, recorded if that is wanted.

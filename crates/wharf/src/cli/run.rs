@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 use super::keeping::{Keeping, drive_cache};
 use super::{Failure, fs, input};
 use crate::audit::{Audit, Report};
-use crate::files::{FileDrive, Server, Serving};
+use crate::files::{FileDrive, Server, Serving, is_socket};
 
 /// The shared object that goes before the program's C library.
 const OBJECT: &str = "libwharf_preload.so";
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let object = object()?;
     // Before any thread starts: a signal that comes early is not lost.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT]).map_err(input)?;
-    let is_socket = std::fs::metadata(&source).is_ok_and(|found| found.file_type().is_socket());
+    let is_socket = is_socket(&source);
     if !is_socket && args.cache.is_omni && args.drive_cache == 0 {
         return Err(input(
             "--drive-cache 0: --cache omni uses the drive's cache",

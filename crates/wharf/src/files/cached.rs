@@ -115,9 +115,7 @@ impl FileDrive {
         }
         if cache.borrow().has_near() {
             // Then it is known how long the file is.
-            if !cache.borrow_mut().has_lease(handle) {
-                self.lease(cache, handle)?;
-            }
+            self.look_for_lease(cache, handle)?;
             if let Some(written) = self.write_near(cache, handle, place, data)? {
                 return Ok(Some(written));
             }
@@ -129,9 +127,7 @@ impl FileDrive {
         let Some(word) = cache.borrow_mut().ask_to_write(handle, end) else {
             return Ok(None);
         };
-        if !cache.borrow_mut().has_lease(handle) {
-            self.lease(cache, handle)?;
-        }
+        self.look_for_lease(cache, handle)?;
         let lease = self.done(self.client().lease_writes(handle, word))?;
         cache.borrow_mut().may_write(handle, lease);
         Ok(self.write_kept(handle, place, data))
@@ -178,6 +174,14 @@ impl FileDrive {
         Ok(Some(answer.attributes))
     }
 
+    /// Asks for a lease of an open file that has none.
+    fn look_for_lease(&self, cache: &RefCell<Cache>, handle: Handle) -> Result<(), FileError> {
+        if !cache.borrow_mut().has_lease(handle) {
+            self.lease(cache, handle)?;
+        }
+        Ok(())
+    }
+
     /// Reads by the cache; none if the file is not to be kept now.
     pub(super) fn read_by_cache(
         &self,
@@ -188,9 +192,7 @@ impl FileDrive {
         let Some(cache) = self.usable().filter(|cache| cache.borrow().reads(handle)) else {
             return Ok(None);
         };
-        if !cache.borrow_mut().has_lease(handle) {
-            self.lease(cache, handle)?;
-        }
+        self.look_for_lease(cache, handle)?;
         let mut done = 0;
         loop {
             let step = cache.borrow_mut().read(handle, offset, out, done);

@@ -161,7 +161,8 @@ pub(super) fn in_memory_checking(
     Ok(drive)
 }
 
-fn is_socket(path: &Path) -> bool {
+/// Whether a path names a socket, at which a process may serve a drive.
+pub(crate) fn is_socket(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|found| found.file_type().is_socket())
 }

@@ -69,6 +69,7 @@ pub use crate::store::now_ns;
 pub use cache::CacheCounts;
 pub use drive::FileDrive;
 pub use file::File;
+pub(crate) use image::is_socket;
 pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};

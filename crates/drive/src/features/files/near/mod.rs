@@ -318,11 +318,7 @@ impl Near {
             let pages = pages_of(bytes);
             let inside = self.gates.enter(number, How::Together).await;
             if self.blocks.borrow_mut().begin_change(number, &pages) {
-                return Ok(Some(Changing {
-                    near: self,
-                    marked: Some((number, pages)),
-                    _inside: inside,
-                }));
+                return Ok(Some(self.changing(inside, Some((number, pages)))));
             }
             // Most of it while others use the file.
             self.write_back(fs, number, &pages).await?;
@@ -337,11 +333,19 @@ impl Near {
             self.write_back(fs, number, &pages).await?;
             self.leave(fs, number, &pages).await?;
         }
-        Ok(Some(Changing {
+        Ok(Some(self.changing(inside, None)))
+    }
+
+    fn changing<'a>(
+        &'a self,
+        inside: Inside<'a>,
+        marked: Option<(u64, Range<u64>)>,
+    ) -> Changing<'a> {
+        Changing {
             near: self,
-            marked: None,
+            marked,
             _inside: inside,
-        }))
+        }
     }
 
     /// The same for who takes these bytes away: of pages that go whole, nothing is written.
@@ -368,11 +372,7 @@ impl Near {
             }
             self.leave(fs, number, &pages).await?;
         }
-        Ok(Some(Changing {
-            near: self,
-            marked: None,
-            _inside: inside,
-        }))
+        Ok(Some(self.changing(inside, None)))
     }
 
     async fn leave(
