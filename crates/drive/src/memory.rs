@@ -289,6 +289,7 @@ mod tests {
         transfer_bytes: 8 * PAGE_BYTES as u64,
         near_bytes: 0,
         near_host_bytes: 0,
+        compute_bytes: 0,
     };
 
     #[test]

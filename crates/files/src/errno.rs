@@ -65,6 +65,7 @@ errnos! {
     ELOOP = 40, "too many symbolic links";
     ENODATA = 61, "no such attribute";
     EREMOTE = 66, "leads out of the file system";
+    EBADMSG = 74, "damaged data";
     EOVERFLOW = 75, "value too large";
     EOPNOTSUPP = 95, "not supported";
     ESTALE = 116, "stale file handle";

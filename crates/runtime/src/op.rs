@@ -49,6 +49,8 @@ pub enum Category {
     Compression,
     /// File systems: names, inodes, extents, their journal.
     Files,
+    /// Functions on bytes of files.
+    Compute,
 }
 
 macro_rules! operations {
@@ -144,6 +146,12 @@ operations! {
     DeflatePage = "deflate_page", Compression;
     /// And expands 4 KiB from zlib.
     InflatePage = "inflate_page", Compression;
+    /// The CRC-32C of 4 KiB is computed.
+    ChecksumPage = "checksum_page", Compute;
+    /// Distances of vectors of 4 KiB to one are computed, and the nearest kept.
+    DistancePage = "distance_page", Compute;
+    /// A word is looked for in 4 KiB.
+    SearchPage = "search_page", Compute;
     /// A message of one cache line is written for another CPU.
     MessageSend = "message_send", Message;
     /// A message of another CPU is found and taken.
@@ -226,7 +234,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 11;
+pub const COST_TABLE_VERSION: u32 = 12;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -140,6 +140,8 @@ fn tables_of_the_code() -> Tables {
         file::XattrMode,
         file::HandleOperation,
         file::Evict,
+        file::VectorFunction,
+        file::PlaceKind,
         file::AttributeOperation,
         file::FileKind,
         file::FileSystemState,
@@ -247,6 +249,14 @@ fn file_layouts(tables: &mut Tables) {
     layout!(tables, file::Claims {
         session, guest, uid, gid, group_count, rights, epoch, not_before_ns, expires_ns, nonce, reserved,
     });
+    layout!(tables, file::VectorHead {
+        version, steps, buffer_bytes, waited_ns, computed_ns, moved_ns, queued, reserved,
+    });
+    layout!(tables, file::VectorPlace { name, offset, bytes });
+    layout!(tables, file::VectorStep {
+        function, from_kind, to_kind, flags, count, argument_offset, argument_bytes, from, to,
+    });
+    layout!(tables, file::StepOutcome { errno, kept, value, taken, made, offset });
     layout!(tables, file::FileLock { first, last, owner, session, state, is_own });
     layout!(tables, file::DirectoryHead { entries, is_end, bytes, reserved });
     layout!(tables, file::DirectoryRow { cookie, number, kind, name_bytes, reserved });

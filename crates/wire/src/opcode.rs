@@ -94,6 +94,8 @@ wire_enum! {
         ReadNear = 0xb2 => "read near",
         /// Takes pages of an open file out of the drive's cache.
         EvictNear = 0xb4 => "evict near",
+        /// Computes on bytes of open files.
+        Vector = 0xbb => "vector",
     }
 }
 
@@ -107,7 +109,7 @@ impl IoOpcode {
     /// Whether it is a command for files.
     #[inline]
     pub const fn is_of_files(self) -> bool {
-        matches!(self.raw(), 0xa0..=0xad | 0xb1 | 0xb2 | 0xb4)
+        matches!(self.raw(), 0xa0..=0xad | 0xb1 | 0xb2 | 0xb4 | 0xbb)
     }
 }
 
@@ -184,6 +186,7 @@ mod tests {
                 IoOpcode::WriteNear,
                 IoOpcode::ReadNear,
                 IoOpcode::EvictNear,
+                IoOpcode::Vector,
             ]
         );
         let vendor = AdminOpcode::ALL
@@ -228,6 +231,7 @@ mod tests {
                 HostToDrive,
                 DriveToHost,
                 None,
+                Both,
             ]
         );
         let (set_key, revoke) = (AdminOpcode::SetKey.raw(), AdminOpcode::Revoke.raw());

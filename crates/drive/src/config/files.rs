@@ -87,6 +87,8 @@ pub struct MemoryConfig {
     pub near_bytes: u64,
     /// Most of that for one host; 0 is all.
     pub near_host_bytes: u64,
+    /// For computing on bytes of files; 0 is none: the drive does not compute.
+    pub compute_bytes: u64,
 }
 
 impl Default for MemoryConfig {
@@ -100,6 +102,7 @@ impl Default for MemoryConfig {
             transfer_bytes: 4 << 20,
             near_bytes: 0,
             near_host_bytes: 0,
+            compute_bytes: 2 << 20,
         }
     }
 }
@@ -175,10 +178,11 @@ impl DriveConfig {
             memory.journal_bytes,
             memory.transfer_bytes,
             memory.near_bytes,
+            memory.compute_bytes,
         ];
         let sum = parts.into_iter().fold(0, u64::saturating_add);
         if sum > memory.bytes {
-            let rule = "at least the sum of memory.metadata_bytes, journal_bytes, transfer_bytes and near_bytes";
+            let rule = "at least the sum of memory.metadata_bytes, journal_bytes, transfer_bytes, near_bytes and compute_bytes";
             return range("memory.bytes", memory.bytes, rule);
         }
         let least = u64::from(TRANSFER_PAGES_MAX) * u64::from(PAGE_BYTES);

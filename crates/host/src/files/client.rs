@@ -19,6 +19,8 @@
 //! stamps. A request names its bytes in the file; a read that ends at the end of the file fills the first part of its payload.
 
 use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes};
+use wharf_runtime::{Cpu, Op};
+use wharf_wire::dma::PAGE_BYTES;
 
 use crate::design::{Gauges, Statistics, Touch};
 use crate::error::IoError;
@@ -60,6 +62,22 @@ pub struct Appended {
     pub offset: u64,
     /// What the cache had.
     pub touch: Touch,
+}
+
+/// How computing a checksum ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summed {
+    /// Bytes from the first one asked for up to the last one asked for, or the end of the file.
+    pub bytes: u64,
+    /// The CRC-32C of their payload.
+    pub crc: u32,
+    /// What the cache had.
+    pub touch: Touch,
+}
+
+/// The CRC-32C of bytes.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    wharf_compute::crc32c(bytes)
 }
 
 macro_rules! file_statistics {
@@ -143,6 +161,35 @@ pub trait FileClient: 'static {
         extent: Extent,
         data: &[u8],
     ) -> Result<Touch, FileError>;
+
+    /// Reads `extent` of the file as far as it goes, computes the CRC-32C of that, and writes the same bytes back, into `room`, which has room for the
+    /// payload. Where that is computed is up to the implementation; what another client writes there meanwhile may be lost.
+    ///
+    /// # Errors
+    /// As [`FileClient::read_at`] and [`FileClient::write_at`].
+    async fn crc_write(
+        &self,
+        cpu: &Cpu,
+        handle: Handle,
+        extent: Extent,
+        room: &mut [u8],
+    ) -> Result<Summed, FileError> {
+        let whole = room.len() as u64;
+        let read = self.read_at(handle, extent, room).await?;
+        let payload = whole * read.bytes / extent.bytes.max(1);
+        let data = &room[..payload as usize];
+        let pages = data.len().div_ceil(PAGE_BYTES) as u32;
+        let crc = cpu.work_n(Op::ChecksumPage, pages, || crc32c(data));
+        let there = Extent::new(extent.offset, read.bytes);
+        if read.bytes > 0 {
+            self.write_at(handle, there, data).await?;
+        }
+        Ok(Summed {
+            bytes: read.bytes,
+            crc,
+            touch: read.touch,
+        })
+    }
 
     /// Reads, if that can be done at once: an ordinary function, without a task or a command. `None` if it cannot, and then
     /// nothing was done.

@@ -29,7 +29,9 @@ mod tree;
 mod walk;
 
 pub use block_on_file::BlockOnFile;
-pub use client::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
+pub use client::{
+    Appended, FileClient, FileError, FileStatistics, Opened, Summed, Transfer, crc32c,
+};
 pub use client_pages::{Below, BlocksBelow, ClientPages, Known};
 pub use initially::{Initially, make_files};
 pub use on_blocks::FilesOnBlocks;

@@ -12,8 +12,11 @@
 //!
 //! `without` leaves a single part of the way by both caches out.
 //!
-//! What the paper has beyond that and is not here yet: eviction of the host's cache by epochs, reading ahead into the drive's memory,
-//! and computation in the drive.
+//! Where a workload has something computed on files, `compute` says which side does: whichever is expected to be done first, if nothing else
+//! is said (OmniDynamic, section 4.4; `stor/cache/compute/`).
+//!
+//! What the paper has beyond that and is not here yet: eviction of the host's cache by epochs, reading ahead into the drive's memory, and
+//! loads and stores of the drive's memory (CXL).
 
 use std::sync::Arc;
 
@@ -22,7 +25,7 @@ use wharf_wire::dma::DmaSpace;
 
 use crate::design::{Design, DesignConfig, DesignError, FileParts, Gauges, Needs, Parts};
 use crate::files::{FileClient, FileError};
-use crate::stor::{CacheMode, ReadFill, Stor, StorConfig, Without};
+use crate::stor::{CacheMode, Compute, ReadFill, Stor, StorConfig, Without};
 
 /// Which caches there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -52,6 +55,11 @@ crate::settings! {
         /// A range of a file that was not used for so long leaves the drive's cache when that has no room.
         /// The paper has 30 s.
         pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
+        /// Who computes on files, where a workload has something computed: `dynamic` (whoever is expected to be done first), `host`,
+        /// `drive`, `presence` (the host if it has more of the pages than the drive's cache); `data` and `exec`: as
+        /// `dynamic`, with the terms of moving data alone, and of moving and computing. Without a cache it is the drive, unless
+        /// it is `host`.
+        pub compute: Compute = Compute::Dynamic;
         /// A part that is left out, so that what it does is seen: `nothing`; `ranges` (a lock is of a whole file);
         /// `exclusion` (a page that comes to the host's cache stays in the drive's too); `near-io` (whole pages
         /// cross the link).
@@ -80,6 +88,7 @@ impl OmniConfig {
             device_share: self.device_share,
             read_fill: self.read_fill,
             without: self.without,
+            compute: self.compute,
             epoch_ns: self.epoch_ns,
             threads: self.threads,
             cache_files: self.cache_files,

@@ -14,7 +14,7 @@ use wharf_wire::file::write_area::AREA_PAGES;
 use wharf_wire::identify::DriveFeature;
 use wharf_wire::memory::SharedMemory;
 
-use super::cache::{Process, StorFiles};
+use super::cache::{Compute, Process, StorFiles};
 use super::{Credentials, StorClient, StorConfig};
 use crate::design::{
     Amount, Design, DesignConfig, DesignError, FileParts, Gauges, Needs, NoBlocks, Parts,
@@ -56,10 +56,13 @@ impl Design for Stor {
     }
 
     fn needs(config: &DesignConfig, own: &StorConfig) -> Needs {
+        use DriveFeature::{DeviceCache, FileSystem};
         Needs {
-            features: match own.cache.is_near() {
-                true => &[DriveFeature::FileSystem, DriveFeature::DeviceCache],
-                false => &[DriveFeature::FileSystem],
+            features: match (own.cache.is_near(), own.compute == Compute::Host) {
+                (true, true) => &[FileSystem, DeviceCache],
+                (true, false) => &[FileSystem, DeviceCache, DriveFeature::Compute],
+                (false, true) => &[FileSystem],
+                (false, false) => &[FileSystem, DriveFeature::Compute],
             },
             bunch: true,
             near_bytes: own.near_bytes(config.cache_bytes),
@@ -142,7 +145,7 @@ impl Stor {
         let (process, thread) = (index / self.own.threads, index % self.own.threads);
         match self.processes.get(process as usize) {
             Some(process) => StorFiles::cached(client, process, thread),
-            None => StorFiles::uncached(client),
+            None => StorFiles::uncached(client, self.own.compute),
         }
     }
 

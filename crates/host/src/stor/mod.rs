@@ -22,6 +22,7 @@
 //! | `credentials.rs`, `authenticate.rs` | who the client is, and what proves it; showing it to the drive |
 //! | `data.rs` | operations on open files |
 //! | `near.rs` | the same by way of the cache in the drive's memory |
+//! | `vector.rs` | functions of bytes that the drive computes |
 //! | `locks.rs` | locks of open files |
 //! | `lease.rs` | leases of open files |
 //! | `names.rs` | operations by path: opening, asking, changing |
@@ -46,6 +47,7 @@ mod near;
 mod pages;
 mod placement;
 mod send;
+mod vector;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -60,7 +62,7 @@ use crate::driver::Driver;
 use crate::files::FileStatistics;
 use crate::late::LateCompletions;
 
-pub use cache::{CacheMode, ReadFill, StorFiles, Without};
+pub use cache::{CacheMode, Compute, ReadFill, StorFiles, Without};
 use credentials::Access;
 pub use credentials::{Credentials, Renewal};
 pub use design::Stor;
@@ -69,6 +71,7 @@ pub use locks::{HeldLock, LockRequest};
 use pages::{PAGE, Pages};
 use placement::Lanes;
 pub use placement::Placement;
+pub use vector::{Buffer, Computed, Source, StepResult, Target, Vector};
 
 crate::settings! {
     /// What the client of a file system in the drive is told.
@@ -98,6 +101,10 @@ crate::settings! {
         /// With `near`: a range of a file that was not used for so long leaves the drive's cache when that
         /// has no room. OmniCache's has 30 s.
         pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
+        /// Who computes on files, where a workload has something computed: `host`; `drive`; `presence` (the host if it
+        /// has more of the pages than the drive's cache); `dynamic` (whoever is expected to be done first), and with terms of that left
+        /// out `data` (that of moving data alone) and `exec` (moving and computing). Without a cache it is the drive, unless it is `host`.
+        pub compute: Compute = Compute::Host;
         /// With `near`: a part that is left out, so that what it does is seen: `nothing`; `ranges` (a lock is of a
         /// whole file); `exclusion` (a page that comes to the host's cache stays in the drive's too); `near-io`
         /// (whole pages cross the link).

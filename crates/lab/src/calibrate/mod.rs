@@ -7,7 +7,7 @@
 //! and when. In this order:
 //!
 //! 1. queue pairs and rings (`queues.rs`), the loops around them (`firmware.rs`), the translation layer (`flash.rs`), the host's caches
-//!    (`cache.rs`), codecs (`codecs.rs`), the bitmap of a flash cache (`bitmap.rs`), file systems (`files.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
+//!    (`cache.rs`), codecs (`codecs.rs`), functions of bytes of files (`compute.rs`), the bitmap of a flash cache (`bitmap.rs`), file systems (`files.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
 //!    one thread;
 //! 2. what the designs do, in its place: they run for real with every operation timed (`in_place.rs`);
 //! 3. cache lines and locks between two processors (`contention.rs`);
@@ -23,6 +23,7 @@ mod bitmap;
 mod cache;
 mod client;
 mod codecs;
+mod compute;
 mod contention;
 mod costs;
 mod designs;
@@ -129,7 +130,7 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
     let system = |costs: &mut Costs| {
         system::measure(sampler, &options.directory, options.file_bytes(), costs)
     };
-    let parts: [(&str, Part<'_>); 13] = [
+    let parts: [(&str, Part<'_>); 14] = [
         ("queue pairs and rings", &|costs| {
             queues::measure(sampler, costs)
         }),
@@ -142,6 +143,10 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
         ("the host's caches", &|costs| cache::measure(sampler, costs)),
         ("compression of pages", &|costs| {
             codecs::measure(sampler, costs);
+            Ok(())
+        }),
+        ("functions of bytes of files", &|costs| {
+            compute::measure(sampler, costs);
             Ok(())
         }),
         ("the bitmap of a flash cache", &|costs| {

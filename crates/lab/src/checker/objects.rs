@@ -377,6 +377,45 @@ impl Objects {
         told.and(checked)
     }
 
+    /// Of `asked` bytes from `offset` on, a checksum was computed by `sum` of `bytes` that there are.
+    ///
+    /// # Errors
+    /// If the file had not so many there, or it is not that of what was there, where only one content was possible.
+    pub fn end_checksum(
+        &self,
+        object: &Object,
+        look: Look,
+        (offset, asked): (u64, u64),
+        (bytes, found): (u64, u32),
+        sum: impl FnOnce(&[u8]) -> u32,
+    ) -> Result<(), WrongRead> {
+        let contents = {
+            let state = lock(&object.state);
+            let (first, end) = self.units(offset, bytes);
+            let units = (first..end).map(|unit| state.possible(unit, look.began));
+            units.collect::<Vec<Vec<u64>>>()
+        };
+        let words = if self.stamp_only { 1 } else { SECTOR_BYTES / 8 };
+        let mut data = Vec::new();
+        for possible in &contents {
+            for _ in 0..words {
+                data.extend_from_slice(&possible[0].to_le_bytes());
+            }
+        }
+        let is_known = contents.iter().all(|possible| possible.len() == 1);
+        data.truncate(self.payload_bytes(bytes));
+        // The size is that which a read of as many tells.
+        self.end_read(object, look, (offset, asked), bytes, &[])?;
+        let right = sum(&data);
+        match is_known && right != found {
+            true => {
+                let place = format!("the checksum of {bytes} bytes from byte {offset} on");
+                Err(object.wrong(&place, format!("{right:08x}"), format!("{found:08x}")))
+            }
+            false => Ok(()),
+        }
+    }
+
     fn check(
         &self,
         object: &Object,

@@ -161,7 +161,7 @@ fn align(names: &mut Names, ops: &mut [FileOp], unit: u64, notes: &mut Vec<Strin
     for op in ops {
         let before = (op.offset, op.bytes);
         match op.kind {
-            FileOpKind::Read | FileOpKind::Write => {
+            FileOpKind::Read | FileOpKind::Write | FileOpKind::CrcWrite => {
                 let end = (op.offset + op.bytes).next_multiple_of(unit);
                 op.offset = op.offset / unit * unit;
                 op.bytes = end - op.offset;
@@ -198,7 +198,9 @@ fn sizes(names: &Names, ops: &[FileOp]) -> Vec<u64> {
         let file = op.file as usize;
         match op.kind {
             FileOpKind::Open if op.how.has(OpenHow::TRUNCATE) => now[file] = 0,
-            FileOpKind::Write => now[file] = now[file].max(op.offset + op.bytes),
+            FileOpKind::Write | FileOpKind::CrcWrite => {
+                now[file] = now[file].max(op.offset + op.bytes)
+            }
             FileOpKind::Append => now[file] += op.bytes,
             FileOpKind::Truncate => now[file] = op.offset,
             FileOpKind::Remove => now[file] = 0,

@@ -9,6 +9,7 @@ mod cache;
 mod calibrate;
 mod compare;
 mod compressibility;
+mod compute;
 mod drive;
 mod fs;
 mod info;
@@ -69,6 +70,8 @@ enum Command {
     /// Makes file systems in drive images, and looks after them; `wharf mount` mounts one.
     #[command(subcommand)]
     Fs(fs::Command),
+    /// Has a drive compute on files of its image: checksums, words, nearest vectors, compression.
+    Compute(compute::Args),
     /// Shows the file system of a drive image as a directory, until it is unmounted.
     Mount(mount::Args),
     /// Runs a program that finds the files of a drive image at a path, without a mount.
@@ -117,6 +120,7 @@ pub fn main() -> ExitCode {
         Command::BenchRow => bench::row::serve(),
         Command::Cache(command) => cache::run(&command),
         Command::Fs(command) => fs::run(&command),
+        Command::Compute(args) => compute::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::Run(args) => match run::run(&args) {
             Ok(code) => return ExitCode::from(code),

@@ -411,7 +411,7 @@ impl FileDrive {
     }
 
     /// Bytes of an open file were changed in another way, or perhaps were.
-    fn note_changed(&self, handle: Handle) {
+    pub(super) fn note_changed(&self, handle: Handle) {
         self.with_cache(|cache| {
             if let Some(number) = cache.number(handle) {
                 cache.forget(number);

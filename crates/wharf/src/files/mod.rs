@@ -37,6 +37,7 @@
 //! | `pages.rs` | a part of a drive's pages, for whoever checks the file system from outside |
 //! | `mount.rs` | a file system that is open, for one user |
 //! | `locks.rs` | locks of open files, which all processes see that use the image |
+//! | `compute.rs` | functions of bytes of files, which the drive computes, or this process |
 //! | `record.rs` | what a file system is asked, as a trace |
 //! | `file.rs` | an open file, with the traits of `std::io` |
 //!
@@ -46,6 +47,7 @@
 
 mod cache;
 mod cached;
+mod compute;
 mod drive;
 mod file;
 mod identity;
@@ -67,6 +69,7 @@ use crate::store::StoreError;
 pub use crate::store::now_ns;
 
 pub use cache::CacheCounts;
+pub use compute::{Answer, Job};
 pub use drive::FileDrive;
 pub use file::File;
 pub(crate) use image::is_socket;
@@ -75,13 +78,15 @@ pub use mount::Mount;
 pub use record::{Recorded, Summary};
 pub use server::{Server, Serving};
 pub use waiting::attach_in_time;
+pub use wharf_compute::{Function, Neighbour};
 pub use wharf_drive::config::TokenCheck;
 pub use wharf_files::locks::{LockKind, LockRange, LockSpace};
 pub use wharf_files::volume::Format;
 pub use wharf_files::{
     Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, Special, StatFs, Written,
 };
-pub use wharf_host::stor::{HeldLock, LockRequest};
+pub use wharf_host::stor::{Computed, HeldLock, LockRequest, Source, StepResult, Target, Vector};
+pub use wharf_wire::file::VectorFunction;
 
 /// Why an image cannot be made, opened, checked or closed.
 #[derive(Debug, thiserror::Error)]

@@ -309,7 +309,7 @@ impl Mount {
         self.files.drive.end()
     }
 
-    fn drive(&self) -> &FileDrive {
+    pub(super) fn drive(&self) -> &FileDrive {
         &self.files.drive
     }
 

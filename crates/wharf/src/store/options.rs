@@ -104,7 +104,8 @@ impl StoreOptions {
             drive.file_system = Some(kind);
             let memory = &mut drive.memory;
             (memory.metadata_bytes, memory.journal_bytes) = (METADATA_BYTES, JOURNAL_BYTES);
-            memory.bytes = METADATA_BYTES + JOURNAL_BYTES + memory.transfer_bytes;
+            memory.bytes =
+                METADATA_BYTES + JOURNAL_BYTES + memory.transfer_bytes + memory.compute_bytes;
         }
         self.new_files = new;
         self.queue_depth = FILES_DEPTH;

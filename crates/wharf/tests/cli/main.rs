@@ -4,6 +4,7 @@
 
 mod commands;
 mod compressibility;
+mod compute;
 mod file_system;
 mod locks;
 mod mistakes;

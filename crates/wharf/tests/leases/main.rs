@@ -1,5 +1,6 @@
 //! What a process keeps of files of a drive in another process: of use, and never old.
 
+mod compute;
 mod near;
 mod writes;
 

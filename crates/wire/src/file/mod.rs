@@ -13,6 +13,7 @@
 //! | `lease.rs`, `write_area.rs` | leases; where a host that writes under one keeps what it has written |
 //! | `lock.rs` | locks |
 //! | `near.rs` | the drive's cache of pages of files |
+//! | `vector.rs` | functions of bytes that the drive computes |
 //! | `log.rs` | the log page that says what has become of the file system |
 //! | `device_cache_log.rs` | that of the drive's cache |
 //! | `transfer.rs` | data pointers that begin at any multiple of 4 |
@@ -32,6 +33,7 @@ mod log;
 mod near;
 mod request;
 mod transfer;
+mod vector;
 pub mod write_area;
 
 #[cfg(test)]
@@ -64,6 +66,10 @@ pub(crate) use near::{evict_near_fields, read_near_fields};
 pub use request::{Caller, Names, Request, RequestError, RequestHead, Start, StartKind, TIME_NOW};
 pub use request::{GROUPS_MAX, LINKS_LEAVE, REQUEST_HEAD_BYTES, STAYS_ID, STAYS_MODE, TIME_STAYS};
 pub use transfer::{ByteTransfer, byte_transfer};
+pub use vector::{
+    PlaceKind, STEP_DURABLE, STEP_KEEP, STEP_WHOLE, STEPS_MAX, StepOutcome, VECTOR_BUFFERS,
+    VECTOR_HEAD_BYTES, VectorFunction, VectorHead, VectorPlace, VectorStep,
+};
 
 /// The longest path, in bytes.
 pub const PATH_BYTES_MAX: usize = 4095;

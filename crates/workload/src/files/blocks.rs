@@ -27,7 +27,8 @@ impl BlockRun {
     /// What a run asks of the volume, if it asks for something.
     fn of(run: &Run, regions: &Regions) -> Option<BlockRun> {
         let op = match run.kind {
-            FileOpKind::Read | FileOpKind::ReadWhole => Op::Read,
+            // Who computes, and writes back, is not a volume's matter.
+            FileOpKind::Read | FileOpKind::ReadWhole | FileOpKind::CrcWrite => Op::Read,
             FileOpKind::Write | FileOpKind::Append => Op::Write,
             FileOpKind::Fsync | FileOpKind::Fdatasync => Op::Flush,
             FileOpKind::Open | FileOpKind::Remove | FileOpKind::Truncate | FileOpKind::Punch => {

@@ -27,6 +27,8 @@ pub(super) struct Job {
     job: FileJob,
     reads: u64,
     is_random: bool,
+    /// Each request computes a checksum.
+    computes: bool,
     threads: Vec<Thread>,
 }
 
@@ -47,7 +49,8 @@ impl Job {
         };
         Job {
             threads: (0..regions.threads).map(thread).collect(),
-            is_random: personality == Personality::RandomFiles,
+            is_random: personality != Personality::SequentialFiles,
+            computes: personality == Personality::CrcFiles,
             reads: probability(job.read_share),
             regions,
             job,
@@ -94,9 +97,10 @@ impl Job {
             Some(writers) => number >= writers,
             None => thread.rng.chance(self.reads),
         };
-        let kind = match is_read {
-            true => FileOpKind::Read,
-            false => FileOpKind::Write,
+        let kind = match (self.computes, is_read) {
+            (true, _) => FileOpKind::CrcWrite,
+            (false, true) => FileOpKind::Read,
+            (false, false) => FileOpKind::Write,
         };
         runs.push_back(run(kind, block * bytes, (block + 1) * bytes));
         thread.written += u32::from(!is_read);

@@ -96,11 +96,13 @@ pub enum Personality {
     RandomFiles,
     /// A job of reads and writes one after another.
     SequentialFiles,
+    /// A job that reads at random places, computes a checksum, and writes the same bytes back.
+    CrcFiles,
 }
 
 impl Personality {
     /// All of them, with their names as workloads.
-    pub const ALL: [(&'static str, Personality); 14] = [
+    pub const ALL: [(&'static str, Personality); 15] = [
         ("fileserver", Personality::Fileserver),
         ("varmail", Personality::Varmail),
         ("videoserver", Personality::Videoserver),
@@ -115,6 +117,7 @@ impl Personality {
         ("webproxy", Personality::Webproxy),
         ("random-files", Personality::RandomFiles),
         ("sequential-files", Personality::SequentialFiles),
+        ("crc-files", Personality::CrcFiles),
     ];
 
     /// The one of this name.
@@ -130,7 +133,7 @@ impl Personality {
         match self {
             Personality::Webserver => 1001,
             Personality::Webproxy => 10_000,
-            Personality::RandomFiles | Personality::SequentialFiles => 1,
+            Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => 1,
             Personality::FileserverScaleCache
             | Personality::VarmailScaleCache
             | Personality::FfsbScaleCache => 2 * FILES_DEFAULT,
@@ -142,7 +145,7 @@ impl Personality {
     pub fn threads_default(self) -> u32 {
         match self {
             Personality::Webserver | Personality::Webproxy => 100,
-            Personality::RandomFiles | Personality::SequentialFiles => 1,
+            Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => 1,
             _ => THREADS_DEFAULT,
         }
     }
@@ -159,7 +162,7 @@ impl Personality {
     pub fn is_job(self) -> bool {
         matches!(
             self,
-            Personality::RandomFiles | Personality::SequentialFiles
+            Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles
         )
     }
 
@@ -286,6 +289,8 @@ impl FileSpec {
         }
         let files_min = match self.personality {
             Personality::RandomFiles | Personality::SequentialFiles => 1,
+            // Who writes back what was there undoes what another one writes meanwhile.
+            Personality::CrcFiles => self.threads,
             Personality::Webserver => 2,
             _ => self.threads.max(2),
         };
@@ -361,7 +366,7 @@ impl FileSpec {
             Personality::YcsbA | Personality::YcsbF => {
                 Behaviour::Store(Store::new(self.personality, regions, rng))
             }
-            Personality::RandomFiles | Personality::SequentialFiles => {
+            Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => {
                 Behaviour::Job(Job::new(self.personality, self.job, regions, rng))
             }
             _ => Behaviour::Flow(Flow::new(self.personality, regions, rng)),

@@ -16,6 +16,8 @@ pub enum FileOpKind {
     ReadWhole,
     /// Writes a range.
     Write,
+    /// Reads a range, computes its CRC-32C, and writes the range back.
+    CrcWrite,
     /// Writes at the end, wherever that is.
     Append,
     /// Sets the size.
@@ -46,12 +48,13 @@ pub enum FileOpKind {
 
 impl FileOpKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [FileOpKind; 18] = [
+    pub const ALL: [FileOpKind; 19] = [
         FileOpKind::Open,
         FileOpKind::Close,
         FileOpKind::Read,
         FileOpKind::ReadWhole,
         FileOpKind::Write,
+        FileOpKind::CrcWrite,
         FileOpKind::Append,
         FileOpKind::Truncate,
         FileOpKind::Punch,
@@ -75,6 +78,7 @@ impl FileOpKind {
             FileOpKind::Read => "read",
             FileOpKind::ReadWhole => "readwhole",
             FileOpKind::Write => "write",
+            FileOpKind::CrcWrite => "crcwrite",
             FileOpKind::Append => "append",
             FileOpKind::Truncate => "truncate",
             FileOpKind::Punch => "punch",
@@ -104,7 +108,10 @@ impl FileOpKind {
 
     /// Whether bytes come from a file.
     pub fn is_read(self) -> bool {
-        matches!(self, FileOpKind::Read | FileOpKind::ReadWhole)
+        matches!(
+            self,
+            FileOpKind::Read | FileOpKind::ReadWhole | FileOpKind::CrcWrite
+        )
     }
 
     /// Whether bytes go to a file.

@@ -150,11 +150,20 @@ impl FileOpKind {
     /// Whether an operation of this kind needs its file open.
     pub fn needs_open(self) -> bool {
         use FileOpKind::{
-            Append, Close, Fdatasync, Fsync, Punch, Read, ReadWhole, Truncate, Write,
+            Append, Close, CrcWrite, Fdatasync, Fsync, Punch, Read, ReadWhole, Truncate, Write,
         };
         matches!(
             self,
-            Close | Read | ReadWhole | Write | Append | Truncate | Punch | Fsync | Fdatasync
+            Close
+                | Read
+                | ReadWhole
+                | Write
+                | CrcWrite
+                | Append
+                | Truncate
+                | Punch
+                | Fsync
+                | Fdatasync
         )
     }
 }

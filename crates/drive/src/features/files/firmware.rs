@@ -9,6 +9,7 @@ use wharf_files::volume::Recovered;
 use wharf_files::{Errno, FileError};
 
 use super::access::Access;
+use super::compute::ComputeMemory;
 use super::find::OpenError;
 use super::leases::Leases;
 use super::lines::FileSystemOfDrive;
@@ -33,6 +34,7 @@ pub struct Firmware {
     access: Access,
     leases: Rc<Leases>,
     near: Rc<Near>,
+    compute: ComputeMemory,
     clock: Rc<Clock>,
 }
 
@@ -42,6 +44,7 @@ impl Firmware {
         locks: Locks,
         access: Access,
         (memory, near_host_pages): (Option<Rc<DeviceMemory>>, u32),
+        compute: ComputeMemory,
     ) -> Firmware {
         let clock = Rc::<Clock>::default();
         Firmware {
@@ -51,6 +54,7 @@ impl Firmware {
             access,
             leases: Rc::new(Leases::new(clock.clone())),
             near: Rc::new(Near::new(memory, near_host_pages)),
+            compute,
             clock,
         }
     }
@@ -112,6 +116,11 @@ impl Firmware {
     /// Pages of files that hosts have the drive keep.
     pub(super) fn near(&self) -> &Rc<Near> {
         &self.near
+    }
+
+    /// Memory for computing.
+    pub(super) fn compute(&self) -> &ComputeMemory {
+        &self.compute
     }
 
     /// Pages of files that the drive keeps for hosts, and those of them that the media do not have yet; checks that they are in

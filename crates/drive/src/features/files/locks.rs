@@ -30,7 +30,7 @@ use wharf_wire::status::StatusCode;
 
 use super::answer::FileAnswer;
 use crate::controller::Controller;
-use crate::core::{Core, Share, outcome};
+use crate::core::{Core, Share, Slot, outcome};
 
 /// Locks that a host can have.
 const LOCKS_MAX: usize = 4096;
@@ -40,7 +40,7 @@ const WAITS_OF_HOST: usize = 8;
 const WAITS_OF_ALL: usize = 4;
 
 /// The note of a command whose queue is being deleted.
-const QUEUE_CLOSES: u64 = 1;
+pub(super) const QUEUE_CLOSES: u64 = 1;
 
 /// The number of a host for owners of locks: the drive's owner, and guests behind it.
 pub(super) fn session_of(guest: Option<Guest>) -> u32 {
@@ -263,9 +263,11 @@ pub(super) async fn answer_parked(core: &Core, locks: &Locks) {
 pub(super) fn queue_closes(controller: &Controller, locks: &Locks, qid: u16) {
     let closing = {
         let mut slots = controller.slots().borrow_mut();
-        let is_lock = |opcode| opcode == Some(IoOpcode::LockFile);
-        let closing = slots.numbers_of(qid, |slot| is_lock(slot.command.io_opcode()));
-        for slot in &closing {
+        let is = |slot: &Slot, opcode| slot.command.io_opcode() == Some(opcode);
+        let closing = slots.numbers_of(qid, |slot| is(slot, IoOpcode::LockFile));
+        // A vector ends before its next piece.
+        let vectors = slots.numbers_of(qid, |slot| is(slot, IoOpcode::Vector));
+        for slot in closing.iter().chain(&vectors) {
             slots.get_mut(*slot).note = QUEUE_CLOSES;
         }
         closing

@@ -17,6 +17,7 @@
 //! | `leases.rs`, `watched.rs` | hosts that keep what they know of files, and are told before it changes |
 //! | `writers.rs` | hosts that keep what they write, until it is taken out of their memory |
 //! | `near/` | the cache of pages of files in the drive's memory |
+//! | `compute.rs` | memory for computing on bytes of files, and whose turn it is |
 //! | `time.rs`, `clock.rs` | what time it is for files; the feature by which a host sets it |
 //! | `log.rs` | what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
@@ -29,6 +30,7 @@ mod answer;
 mod bytes;
 mod changes;
 mod clock;
+mod compute;
 mod find;
 mod firmware;
 mod leases;
@@ -103,6 +105,9 @@ impl Feature for Files {
         let drive = &mut identify.drive;
         if firmware(controller).near().is_on() {
             drive.features = drive.features.with(DriveFeature::DeviceCache);
+        }
+        if firmware(controller).compute().bytes() > 0 {
+            drive.features = drive.features.with(DriveFeature::Compute);
         }
         drive.features = drive.features.with(DriveFeature::FileSystem);
         let numbers = Format::ALL.map(|format| 1 << format.number());

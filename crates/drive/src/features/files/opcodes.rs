@@ -7,7 +7,8 @@ use std::cell::Cell;
 
 use wharf_wire::command::Command;
 use wharf_wire::file::{
-    Claims, FileAttributes, FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES, byte_transfer,
+    Claims, FileAttributes, FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES,
+    VECTOR_HEAD_BYTES, byte_transfer,
 };
 use wharf_wire::opcode::{DataDirection, IoOpcode};
 use wharf_wire::prp::PrpError;
@@ -36,7 +37,7 @@ macro_rules! opcodes {
 
 opcodes! {
     CloseFile WriteFile ReadFile OpenFile SyncFile PathChange ReadDirectory PathRequest HandleOperation SetFileAttributes
-    LeaseFile TestLock LockFile Authenticate WriteNear ReadNear EvictNear
+    LeaseFile TestLock LockFile Authenticate WriteNear ReadNear EvictNear Vector
 }
 
 /// Whose turn it is to serve a command that no core is named for.
@@ -68,6 +69,7 @@ impl FileOpcode {
                     && command.lease_word().is_multiple_of(8)
             }
             IoOpcode::EvictNear => command.evict_kind().is_some(),
+            IoOpcode::Vector => command.file_bytes() as usize >= VECTOR_HEAD_BYTES,
             IoOpcode::TestLock => command.file_bytes() as usize >= size_of::<FileLock>(),
             IoOpcode::LockFile => is_lock(command),
             IoOpcode::Authenticate => command.file_bytes() as usize >= size_of::<Claims>(),

@@ -9,6 +9,7 @@ use wharf_runtime::OnCpu;
 
 use super::access::Access;
 use super::bytes::own;
+use super::compute::ComputeMemory;
 use super::find::{self, OpenError};
 use super::firmware::Firmware;
 use super::lines::{FileLines, FileSystemOfDrive, has_modules};
@@ -24,7 +25,8 @@ pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<New
     let locks = Locks::new(cores.len(), config.firmware.commands_max);
     let access = Access::new(config.firmware.token_check);
     let near = (cores[0].memory().cloned(), config.memory.near_host_pages());
-    let firmware = Rc::new(Firmware::opening(locks, access, near));
+    let compute = ComputeMemory::new(config.memory.compute_bytes);
+    let firmware = Rc::new(Firmware::opening(locks, access, near, compute));
     for core in cores {
         start_tasks(core, &firmware);
     }

@@ -15,7 +15,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 
 use wharf_files::FileError;
@@ -23,6 +23,7 @@ use wharf_runtime::{OnCpu, TaskId};
 use wharf_wire::command::Command;
 
 use super::answer::FileAnswer;
+use super::compute::Turns;
 use super::firmware::Firmware;
 use super::lines::FileSystemOfDrive;
 use super::locks::answer_parked;
@@ -32,6 +33,9 @@ use crate::core::{Core, Serve, Share, Slot, Step, outcome};
 /// File tasks of a core.
 const FILE_TASKS: u32 = 32;
 
+/// Tasks of a core for commands that take long, made when they are needed.
+const LONG_TASKS: u32 = 8;
+
 /// What runs in a file task.
 pub type FileWork<'a> = Pin<Box<dyn Future<Output = FileAnswer> + 'a>>;
 
@@ -39,6 +43,11 @@ pub type FileWork<'a> = Pin<Box<dyn Future<Output = FileAnswer> + 'a>>;
 pub trait FileCommand: Sync {
     /// Serves it, in a file task of its core.
     fn run<'a>(&'a self, at: At<'a>) -> FileWork<'a>;
+
+    /// Whether it may take far longer than others, so that none of them is to wait for it.
+    fn is_long(&self) -> bool {
+        false
+    }
 }
 
 /// Where a command runs, and what it is.
@@ -78,22 +87,36 @@ type Waiting = (Share, &'static dyn FileCommand);
 /// What a core keeps for files.
 #[derive(Default)]
 pub(super) struct FileCore {
-    line: RefCell<VecDeque<Waiting>>,
-    /// File tasks that have nothing to do.
-    idle: RefCell<Vec<TaskId>>,
+    line: Line,
+    /// Commands that take long, and their tasks.
+    long: Line,
+    long_tasks: Cell<u32>,
+    /// Whose turn it is to compute.
+    pub(super) turns: Turns,
     /// One runs within the call of a job.
     runs_within: Cell<bool>,
+    /// The core that this is of.
+    core: OnceCell<Weak<Core>>,
     /// What the cores share.
     pub(super) firmware: OnceCell<Rc<Firmware>>,
+}
+
+/// Commands that wait for a task of a kind.
+#[derive(Default)]
+struct Line {
+    waiting: RefCell<VecDeque<Waiting>>,
+    /// Tasks that have nothing to do.
+    idle: RefCell<Vec<TaskId>>,
 }
 
 /// Starts the file tasks of a core.
 pub(super) fn start_tasks(core: &Rc<Core>, firmware: &Rc<Firmware>) {
     let is_first = core.state::<FileCore>().firmware.set(firmware.clone());
     assert!(is_first.is_ok(), "a core is started once");
+    let _ = core.state::<FileCore>().core.set(Rc::downgrade(core));
     for _ in 0..FILE_TASKS {
         let own = core.clone();
-        let task = async move { serve(&own).await };
+        let task = async move { serve(&own, |files| &files.line).await };
         core.cpu.spawn("file task", OnCpu::new(&core.cpu, task));
     }
     let (own, firmware) = (core.clone(), firmware.clone());
@@ -102,14 +125,15 @@ pub(super) fn start_tasks(core: &Rc<Core>, firmware: &Rc<Firmware>) {
 }
 
 /// The life of a file task.
-async fn serve(core: &Core) {
+async fn serve(core: &Core, line: fn(&FileCore) -> &Line) {
     let own = core.state::<FileCore>();
+    let line = line(own);
     let firmware = own.firmware.get().expect("it is set before any task runs");
     loop {
-        let next = own.line.borrow_mut().pop_front();
+        let next = line.waiting.borrow_mut().pop_front();
         let Some((share, command)) = next else {
             Idle {
-                own,
+                line,
                 core,
                 is_noted: false,
             }
@@ -138,8 +162,11 @@ async fn serve(core: &Core) {
 impl FileCore {
     /// Has a share wait for a file task.
     fn put(&self, core: &Core, share: Share, command: &'static dyn FileCommand) {
-        self.line.borrow_mut().push_back((share, command));
-        let Some(task) = self.idle.borrow_mut().pop() else {
+        if command.is_long() {
+            return self.put_long(share, command);
+        }
+        self.line.waiting.borrow_mut().push_back((share, command));
+        let Some(task) = self.line.idle.borrow_mut().pop() else {
             // The next that has done with its own looks here.
             return;
         };
@@ -151,9 +178,29 @@ impl FileCore {
     }
 }
 
+impl FileCore {
+    /// The same of one that takes long.
+    fn put_long(&self, share: Share, command: &'static dyn FileCommand) {
+        let core = self.core.get().and_then(Weak::upgrade);
+        let core = core.expect("it serves commands while it is there");
+        self.long.waiting.borrow_mut().push_back((share, command));
+        if let Some(task) = self.long.idle.borrow_mut().pop() {
+            return core.cpu.wake(task);
+        }
+        let tasks = self.long_tasks.get();
+        if tasks < LONG_TASKS {
+            self.long_tasks.set(tasks + 1);
+            let own = core.clone();
+            let task = async move { serve(&own, |files| &files.long).await };
+            core.cpu
+                .spawn("long file task", OnCpu::new(&core.cpu, task));
+        }
+    }
+}
+
 /// Waits for something to do, last come first served: what that task uses is still near.
 struct Idle<'a> {
-    own: &'a FileCore,
+    line: &'a Line,
     core: &'a Core,
     is_noted: bool,
 }
@@ -164,10 +211,10 @@ impl Future for Idle<'_> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let task = self.core.cpu.current();
         if !std::mem::replace(&mut self.is_noted, true) {
-            self.own.idle.borrow_mut().push(task);
+            self.line.idle.borrow_mut().push(task);
             return Poll::Pending;
         }
-        match self.own.idle.borrow().contains(&task) {
+        match self.line.idle.borrow().contains(&task) {
             // Woken for something else.
             true => Poll::Pending,
             false => Poll::Ready(()),

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes, Sync};
+use wharf_runtime::Cpu;
 
+use super::compute::{Compute, DRIVE_BYTES_MAX, Decisions};
 use super::data::At;
 use super::opened::Open;
 use super::process::Process;
 use super::thread::Cached;
 use crate::design::{Amount, Gauges, Touch};
-use crate::files::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
+use crate::files::{Appended, FileClient, FileError, FileStatistics, Opened, Summed, Transfer};
 use crate::span::Extent;
 use crate::stor::StorClient;
 use crate::stor::client::fits;
@@ -18,14 +20,17 @@ use crate::stor::client::fits;
 pub struct StorFiles {
     client: StorClient,
     cached: Option<Cached>,
+    /// Who computes, where there is no cache: the drive, unless it is to be the host.
+    computes: bool,
 }
 
 impl StorFiles {
     /// Files without a cache.
-    pub fn uncached(client: StorClient) -> StorFiles {
+    pub fn uncached(client: StorClient, compute: Compute) -> StorFiles {
         StorFiles {
             client,
             cached: None,
+            computes: compute != Compute::Host,
         }
     }
 
@@ -39,6 +44,7 @@ impl StorFiles {
         StorFiles {
             client,
             cached: Some(cached),
+            computes: false,
         }
     }
 
@@ -132,6 +138,29 @@ impl FileClient for StorFiles {
                 Err(errno) => Err(errno.into()),
             }
         }, else self.client.write_at(handle, extent, data).await)
+    }
+
+    async fn crc_write(
+        &self,
+        cpu: &Cpu,
+        handle: Handle,
+        extent: Extent,
+        room: &mut [u8],
+    ) -> Result<Summed, FileError> {
+        fits(extent, room.len())?;
+        if let Some(cached) = &self.cached
+            && let Some(file) = cached.find_file(handle)
+        {
+            let done = cached.crc_write(&file, extent, room).await;
+            return self.client.note(|all| &mut all.writes, done);
+        }
+        match self.computes {
+            true if extent.bytes <= DRIVE_BYTES_MAX => {
+                let done = self.client.crc_write_past(handle, extent).await;
+                self.client.note(|all| &mut all.writes, done)
+            }
+            _ => self.client.crc_write(cpu, handle, extent, room).await,
+        }
     }
 
     #[inline]
@@ -278,7 +307,14 @@ impl FileClient for StorFiles {
         match &self.cached {
             Some(cached) => {
                 let stalled_ns = cached.local.counters().stalled_ns();
-                Gauges::none().with("stalled", Amount::OfRequestsNs(stalled_ns))
+                let gauges = Gauges::none().with("stalled", Amount::OfRequestsNs(stalled_ns));
+                let Decisions { host, drive } = cached.decisions();
+                match host + drive {
+                    0 => gauges,
+                    _ => gauges
+                        .with("computed_by_host", Amount::Count(host))
+                        .with("computed_by_drive", Amount::Count(drive)),
+                }
             }
             None => Gauges::none(),
         }

@@ -29,6 +29,7 @@
 //! | `backing.rs` | pages of a file as commands |
 //! | `open.rs` | opening and closing |
 //! | `data.rs` | reading and writing |
+//! | `compute/` | computing on files, on the side that is expected to be faster |
 //! | `near/` | the same where the drive has a cache too |
 //! | `change.rs` | sizes, holes, making durable |
 //! | `client.rs` | all of it as whoever is given any file client has it |
@@ -36,6 +37,7 @@
 mod backing;
 mod change;
 mod client;
+mod compute;
 mod data;
 mod mode;
 mod near;
@@ -47,5 +49,6 @@ mod table;
 mod thread;
 
 pub use client::StorFiles;
+pub use compute::Compute;
 pub use mode::{CacheMode, ReadFill, Without};
 pub(super) use process::Process;

@@ -9,6 +9,7 @@ use wharf_runtime::rw_gate::{Entry, Visitor};
 use wharf_runtime::{Cpu, Op};
 
 use super::backing::FilesOfDrive;
+use super::compute::Model;
 use super::node::Node;
 use super::opened::{Open, OpenFile};
 use super::process::Process;
@@ -24,6 +25,8 @@ pub(super) struct Cached {
     pub(super) local: Rc<Local<Concurrent, FilesOfDrive>>,
     /// Which thread it is.
     pub(super) thread: u32,
+    /// Which side is to compute.
+    pub(super) model: RefCell<Model>,
     /// Pages that it has locked.
     locks: Cell<u64>,
     /// What it has open, by the place of the drive's handle. The drive may have files open that are closed here.
@@ -49,6 +52,7 @@ impl Cached {
             process: process.clone(),
             local: Local::start(cpu, shared.clone(), backing, thread),
             thread,
+            model: RefCell::default(),
             locks: Cell::new(0),
             opened: RefCell::default(),
         }

@@ -1,7 +1,7 @@
 //! One operation on an open file: what it may answer, what it asks of the file client.
 
 use wharf_host::design::Touch;
-use wharf_host::files::{Errno, FileClient, FileError, OpenFlags};
+use wharf_host::files::{Errno, FileClient, FileError, OpenFlags, crc32c};
 use wharf_host::span::Extent;
 use wharf_workload::files::{FileOp, FileOpKind, OpenHow};
 
@@ -137,6 +137,7 @@ impl<F: FileClient> State<F> {
         };
         match op.kind {
             FileOpKind::Read => return self.read(open, extent, data).await,
+            FileOpKind::CrcWrite => return self.crc_write(open, extent, data).await,
             FileOpKind::ReadWhole => {
                 let mut at = 0;
                 loop {
@@ -181,6 +182,29 @@ impl<F: FileClient> State<F> {
             other => unreachable!("{other} needs no open file"),
         }
         Ok(served)
+    }
+
+    async fn crc_write(
+        &self,
+        open: &Open,
+        extent: Extent,
+        data: &mut Vec<u8>,
+    ) -> Result<Served, FileFault> {
+        let (objects, object) = (&self.shared().objects, &open.object);
+        data.resize(objects.payload_bytes(extent.bytes), 0);
+        let look = objects.begin_look(object);
+        let done = self
+            .files
+            .crc_write(&self.cpu, open.handle, extent, data)
+            .await;
+        let done = done.inspect_err(|_| objects.drop_look(object, look))?;
+        let asked = (extent.offset, extent.bytes);
+        objects.end_checksum(object, look, asked, (done.bytes, done.crc), crc32c)?;
+        Ok(Served {
+            bytes: done.bytes,
+            touch: done.touch,
+            is_failed: false,
+        })
     }
 
     async fn read(

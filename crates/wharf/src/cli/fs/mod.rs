@@ -97,11 +97,11 @@ pub(super) fn failure(image: &Path, error: &ImageError) -> Failure {
     }
 }
 
-fn open(image: &Path) -> Result<Mount, Failure> {
+pub(super) fn open(image: &Path) -> Result<Mount, Failure> {
     Mount::open(image).map_err(|error| failure(image, &error))
 }
 
-fn close(image: &Path, mount: Mount) -> Result<(), Failure> {
+pub(super) fn close(image: &Path, mount: Mount) -> Result<(), Failure> {
     mount.close().map_err(|error| failure(image, &error))
 }
 

@@ -71,8 +71,13 @@ impl Call<'_> {
 
     /// Copies bytes to the beginning of the buffer.
     pub(super) fn copy_in(&self, bytes: &[u8]) -> Result<(), StatusCode> {
+        self.copy_in_at(0, bytes)
+    }
+
+    /// Copies bytes to byte `from` of the buffer on.
+    pub(super) fn copy_in_at(&self, from: usize, bytes: &[u8]) -> Result<(), StatusCode> {
         let core = self.at.core;
-        for (address, range) in self.pieces(0, bytes.len()) {
+        for (address, range) in self.pieces(from, bytes.len()) {
             let part = &bytes[range];
             let copied = core.cpu.work(Op::DriveCopy, || {
                 // SAFETY: the command is in flight and names the page as its target.

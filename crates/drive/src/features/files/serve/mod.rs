@@ -12,6 +12,7 @@
 //! | `request.rs` | the request of a command with names |
 //! | `data.rs` | reading, writing, syncing, sizes and storage of open files |
 //! | `near.rs` | the cache in the drive's memory |
+//! | `vector/` | functions of bytes |
 //! | `open.rs` | opening and closing |
 //! | `directory.rs` | listings |
 //! | `ask.rs` | path requests |
@@ -32,6 +33,7 @@ mod lock;
 mod near;
 mod open;
 mod request;
+mod vector;
 
 use std::rc::Rc;
 
@@ -46,7 +48,7 @@ use wharf_wire::status::StatusCode;
 use super::access::Authority;
 use super::answer::{COMPLETION_BYTES, FileAnswer};
 use super::changes::changes;
-use super::locks::session_of;
+use super::locks::{QUEUE_CLOSES, session_of};
 use super::sessions::Files;
 use super::tasks::{At, FileCommand, FileWork};
 
@@ -127,11 +129,16 @@ impl FileCommand for Serves {
             IoOpcode::ReadNear => work(at, near::read),
             IoOpcode::WriteNear => work(at, near::write),
             IoOpcode::EvictNear => work(at, near::evict),
+            IoOpcode::Vector => work(at, vector::serve),
             IoOpcode::Authenticate => Box::pin(authenticate::authenticate(at)),
             _ => work(at, async |_: &Call<'_>| {
                 Err(StatusCode::InvalidOpcode.into())
             }),
         }
+    }
+
+    fn is_long(&self) -> bool {
+        self.0 == IoOpcode::Vector
     }
 }
 
@@ -232,6 +239,11 @@ impl Call<'_> {
     /// Whether who sent it has been sent away since.
     fn is_revoked(&self) -> bool {
         self.authority.as_ref().is_some_and(|own| own.is_revoked())
+    }
+
+    /// Whether its queue is to be deleted, which waits for it.
+    fn queue_closes(&self) -> bool {
+        self.at.with_slot(|slot| slot.note == QUEUE_CLOSES)
     }
 
     /// The command's handle, if it is one of this host's.

@@ -1,7 +1,7 @@
 //! Reading and writing by way of the cache in the drive's memory.
 
 use wharf_files::vfs::check_range;
-use wharf_files::{Errno, FileError, In, Out, Place};
+use wharf_files::{Errno, FileError, Handle, In, Out, Place};
 use wharf_wire::file::{Evict, NearResult};
 use wharf_wire::status::StatusCode;
 
@@ -45,42 +45,15 @@ pub(super) async fn write(call: &Call<'_>) -> Served {
     call.check_near()?;
     let handle = call.handle()?;
     call.carry(COMMAND_BYTES as usize).await;
-    let (caller, bytes_max) = call.files.writer(handle)?;
-    let (number, flags) = call.files.opened(handle)?;
-    let (offset, count) = (call.command.file_offset(), call.buffer_bytes());
+    let count = call.buffer_bytes();
+    let offset = call.command.file_offset();
+    call.files.writer(handle)?;
     check_range(offset, count as u64)?;
     call.carry(count).await;
     let mut data = vec![0; count];
     call.copy_out(0, &mut data)?;
-    let fs = call.files.file_system();
-    let is_within = !flags.append && offset + count as u64 <= bytes_max;
-    let user = call.near_user();
-    let written = match is_within && count > 0 {
-        true => {
-            fs.write_near((number, user), &caller, offset, &data)
-                .await?
-        }
-        false => None,
-    };
-    call.begin_ageing();
-    let write = async |place, data| call.files.write(call.now_ns, handle, place, data).await;
-    let Some((result, past)) = written else {
-        let written = write(Place::At(offset), In::Bytes(&data)).await?;
-        let result = NearResult {
-            bytes: written.bytes as u32,
-            ..NearResult::default()
-        };
-        return Ok(Done::result(result.raw()));
-    };
-    for part in past {
-        let (start, end) = (part.start as usize, part.end as usize);
-        let place = Place::At(offset + part.start);
-        let written = write(place, In::Bytes(&data[start..end])).await?;
-        if written.bytes < part.end - part.start {
-            return Err(Errno::ENOSPC.into());
-        }
-    }
-    Ok(Done::result(result.raw()))
+    let written = call.write_bytes_near(handle, offset, &data).await?;
+    Ok(Done::result(written.raw()))
 }
 
 pub(super) async fn evict(call: &Call<'_>) -> Served {
@@ -107,7 +80,47 @@ impl Call<'_> {
         }
     }
 
-    fn near_user(&self) -> User {
+    /// Writes bytes to the cache; what lies behind the end of the file, or finds no room there, to the file.
+    pub(super) async fn write_bytes_near(
+        &self,
+        handle: Handle,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<NearResult, FileError> {
+        let (caller, bytes_max) = self.files.writer(handle)?;
+        let (number, flags) = self.files.opened(handle)?;
+        let count = data.len() as u64;
+        let fs = self.files.file_system();
+        let is_within = !flags.append && offset + count <= bytes_max;
+        let user = self.near_user();
+        let written = match is_within && count > 0 {
+            true => {
+                let write = fs.write_near((number, user), &caller, offset, data);
+                write.await?
+            }
+            false => None,
+        };
+        self.begin_ageing();
+        let write = async |place, data| self.files.write(self.now_ns, handle, place, data).await;
+        let Some((result, past)) = written else {
+            let written = write(Place::At(offset), In::Bytes(data)).await?;
+            return Ok(NearResult {
+                bytes: written.bytes as u32,
+                ..NearResult::default()
+            });
+        };
+        for part in past {
+            let (start, end) = (part.start as usize, part.end as usize);
+            let place = Place::At(offset + part.start);
+            let written = write(place, In::Bytes(&data[start..end])).await?;
+            if written.bytes < part.end - part.start {
+                return Err(Errno::ENOSPC.into());
+            }
+        }
+        Ok(result)
+    }
+
+    pub(super) fn near_user(&self) -> User {
         User {
             host: self.host(),
             now_ns: self.now_ns,

@@ -14,7 +14,7 @@ use crate::stor::StorClient;
 
 impl Cached {
     /// Has a range leave the drive's cache in the background, but that of this page.
-    pub(super) fn evict_later(&self, but: (u32, u64)) {
+    pub(in crate::stor::cache) fn evict_later(&self, but: (u32, u64)) {
         let before_ns = self.cpu().now().saturating_sub(self.process.epoch_ns);
         let Some(part) = self.process.omni.begin_evict(but, before_ns) else {
             return;

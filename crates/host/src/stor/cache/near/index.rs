@@ -179,7 +179,7 @@ impl OmniIndex {
     }
 
     /// The drive has pages of a part now, which the caller has locked.
-    pub(super) fn note(&self, cpu: &Cpu, (slot, pages): &Part) {
+    pub(in crate::stor::cache) fn note(&self, cpu: &Cpu, (slot, pages): &Part) {
         for (first, words) in self.words(pages) {
             let Some(node) = self.node(cpu, *slot, first) else {
                 // Without a node nobody knows that they are there; they leave with their file.

@@ -45,7 +45,12 @@ const PAGE: u64 = wharf_wire::dma::PAGE_BYTES as u64;
 
 impl Cached {
     /// Locks pages of a file: as shared for who uses them where they are, else alone.
-    async fn lock_pages(&self, slot: u32, pages: &Range<u64>, is_shared: bool) -> RangeGuard {
+    pub(super) async fn lock_pages(
+        &self,
+        slot: u32,
+        pages: &Range<u64>,
+        is_shared: bool,
+    ) -> RangeGuard {
         let locker = self.locker(is_shared);
         let part = (slot, pages.clone());
         self.process.omni.lock(self.cpu(), locker, part).await
@@ -60,7 +65,7 @@ impl Cached {
     }
 
     /// Whether a page is here, or on its way.
-    fn is_here(&self, slot: u32, page: u64) -> bool {
+    pub(super) fn is_here(&self, slot: u32, page: u64) -> bool {
         let index = self.process.shared.index_of(slot);
         index.get(self.cpu(), page).is_some()
     }
@@ -72,7 +77,7 @@ impl Cached {
         }
     }
 
-    fn is_on_device(&self, slot: u32, page: u64) -> bool {
+    pub(super) fn is_on_device(&self, slot: u32, page: u64) -> bool {
         self.process.omni.is_on_device(self.cpu(), slot, page)
     }
 

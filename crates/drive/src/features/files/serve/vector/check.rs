@@ -1,0 +1,117 @@
+//! What is checked of a vector before anything of it is done.
+
+use wharf_compute::{ARGUMENT_BYTES_MAX, COUNT_MAX, NEIGHBOUR_BYTES};
+use wharf_files::vfs::check_range;
+use wharf_wire::file::{
+    FileHandle, PlaceKind, STEP_DURABLE, STEP_KEEP, STEP_WHOLE, VECTOR_HEAD_BYTES, VectorFunction,
+    VectorHead, VectorPlace, VectorStep,
+};
+use wharf_wire::status::StatusCode;
+
+use super::super::{Call, Refused};
+use super::PIECE_BYTES;
+
+impl Call<'_> {
+    /// Checks all that a vector says; gives the bytes of memory that it needs.
+    pub(super) fn check_vector(
+        &self,
+        head: &VectorHead,
+        steps: &[VectorStep],
+    ) -> Result<u64, Refused> {
+        let mut most = 0;
+        for step in steps {
+            self.check_step(head, step)?;
+            most = most.max(needed(step));
+        }
+        let buffers: u64 = head.buffer_bytes.iter().map(|b| u64::from(*b)).sum();
+        let bytes = buffers + most + 2 * PIECE_BYTES as u64;
+        match bytes <= self.at.firmware.compute().bytes() {
+            true => Ok(bytes),
+            false => Err(StatusCode::InvalidField.into()),
+        }
+    }
+
+    fn check_step(&self, head: &VectorHead, step: &VectorStep) -> Result<(), Refused> {
+        let function = step.function().ok_or(StatusCode::InvalidField)?;
+        let (from, to) = (step.from_kind(), step.to_kind());
+        let (from, to) = (from.zip(to)).ok_or(StatusCode::InvalidField)?;
+        let has_argument = matches!(function, VectorFunction::Nearest | VectorFunction::Search);
+        let (at, bytes) = (step.argument_offset, step.argument_bytes);
+        let is_right = match has_argument {
+            true => self.is_within_host(at.into(), bytes.into()),
+            false => (at, bytes, step.count) == (0, 0, 0),
+        };
+        let least = u32::from(function == VectorFunction::Nearest);
+        let is_counted = !has_argument || (least..=COUNT_MAX).contains(&step.count);
+        let is_whole = function != VectorFunction::Nearest || bytes.is_multiple_of(4);
+        let is_short = bytes as usize <= ARGUMENT_BYTES_MAX && (bytes > 0 || !has_argument);
+        if !(is_right && is_counted && is_whole && is_short)
+            || step.flags & !(STEP_DURABLE | STEP_KEEP | STEP_WHOLE) != 0
+        {
+            return Err(StatusCode::InvalidField.into());
+        }
+        self.check_place(head, from, &step.from)?;
+        self.check_place(head, to, &step.to)?;
+        let is_of_file = matches!(to, PlaceKind::File | PlaceKind::End);
+        let keeps = step.flags & STEP_KEEP != 0;
+        let names_file = from == PlaceKind::File || to == PlaceKind::File;
+        if keeps && !(names_file && self.at.firmware.near().is_on()) {
+            return Err(StatusCode::InvalidField.into());
+        }
+        if step.flags & STEP_DURABLE != 0 && !is_of_file {
+            return Err(StatusCode::InvalidField.into());
+        }
+        Ok(())
+    }
+
+    fn check_place(
+        &self,
+        head: &VectorHead,
+        kind: PlaceKind,
+        place: &VectorPlace,
+    ) -> Result<(), Refused> {
+        let is_right = match kind {
+            PlaceKind::Nothing => *place == VectorPlace::default(),
+            PlaceKind::File => {
+                self.known(FileHandle::from_raw(place.name))?;
+                check_range(place.offset, place.bytes)?;
+                true
+            }
+            PlaceKind::End => {
+                self.known(FileHandle::from_raw(place.name))?;
+                place.offset == 0
+            }
+            PlaceKind::Buffer => {
+                let bytes = head.buffer_bytes.get(place.name as usize);
+                let is_one = usize::try_from(place.name).is_ok();
+                let end = place.offset.checked_add(place.bytes);
+                is_one
+                    && bytes
+                        .zip(end)
+                        .is_some_and(|(all, end)| end <= (*all).into())
+            }
+            PlaceKind::Host => place.name == 0 && self.is_within_host(place.offset, place.bytes),
+        };
+        match is_right {
+            true => Ok(()),
+            false => Err(StatusCode::InvalidField.into()),
+        }
+    }
+
+    /// Whether bytes of the command's buffer are behind all steps.
+    fn is_within_host(&self, offset: u64, bytes: u64) -> bool {
+        let end = offset.checked_add(bytes);
+        offset >= VECTOR_HEAD_BYTES as u64
+            && end.is_some_and(|end| end <= self.buffer_bytes() as u64)
+    }
+}
+
+/// Bytes that the function of a step keeps.
+fn needed(step: &VectorStep) -> u64 {
+    let kept = match step.function() {
+        Some(VectorFunction::Nearest) => NEIGHBOUR_BYTES as u64,
+        Some(VectorFunction::Search) => 8,
+        _ => 0,
+    };
+    u64::from(step.argument_bytes) + kept * u64::from(step.count)
+}

@@ -1,0 +1,400 @@
+//! Which side computes: what either is expected to take, by what it took before.
+//!
+//! The host takes what its reads take, by where pages are, then its computing, then its write. The drive takes the way of pages that it has not
+//! ([`DriveRan::dropped_ns`]), its reads and writes by where pages are, its computing, and what lies around that: the command, and waiting for its
+//! turn (equation 1 of OmniCache, with the write, and with the way of what is moved; the paper leaves both out). All are means that forget, of
+//! what was measured while running. Nothing is known at first, so both sides are tried; later one of 64 goes the other way, if
+//! that is not known to be far worse. Who was chosen last stays so as long as the other is not 5 % better.
+//!
+//! Terms are left out by [`Compute`], as the paper's Figure 8 adds them one by one.
+
+use serde::{Deserialize, Serialize};
+
+/// Who computes on files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compute {
+    /// The host.
+    #[default]
+    Host,
+    /// The drive.
+    Drive,
+    /// The host if it has more of the pages than the drive's cache has, else the drive.
+    Presence,
+    /// Whoever is expected to have moved the data first.
+    Data,
+    /// Whoever is expected to have moved the data and computed first.
+    Exec,
+    /// The same, with what lies around that: commands, and waiting.
+    Dynamic,
+}
+
+/// Who computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::stor::cache) enum Side {
+    Host,
+    Drive,
+}
+
+/// How many of the pages are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::stor::cache) struct Places {
+    /// In the host's cache.
+    pub(in crate::stor::cache) here: u64,
+    /// In the drive's.
+    pub(in crate::stor::cache) near: u64,
+    /// In neither.
+    pub(in crate::stor::cache) stored: u64,
+}
+
+/// What the host took, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct HostRan {
+    pub(super) read_ns: u64,
+    pub(super) computed_ns: u64,
+    pub(super) written_ns: u64,
+}
+
+/// What the drive took, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct DriveRan {
+    /// For pages that the host had to leave the host.
+    pub(super) dropped_ns: u64,
+    /// From the command to its end.
+    pub(super) all_ns: u64,
+    /// Of that, waiting in the drive.
+    pub(super) waited_ns: u64,
+    /// Of that, reading and writing.
+    pub(super) moved_ns: u64,
+    /// Of that, computing.
+    pub(super) computed_ns: u64,
+    /// Other vectors that the core had then.
+    pub(super) queued: u32,
+}
+
+/// What became of decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::stor::cache) struct Decisions {
+    pub(in crate::stor::cache) host: u64,
+    pub(in crate::stor::cache) drive: u64,
+}
+
+/// A mean that forgets: each new value counts an eighth.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean(Option<f64>);
+
+impl Mean {
+    fn note(&mut self, value: f64) {
+        self.0 = Some(match self.0 {
+            Some(mean) => mean + (value - mean) / 8.0,
+            None => value,
+        });
+    }
+
+    fn times(self, count: u64) -> f64 {
+        match count {
+            0 => 0.0,
+            count => self.0.unwrap_or(0.0) * count as f64,
+        }
+    }
+}
+
+/// Runs of a side after which it is known.
+const KNOWN: u64 = 4;
+
+/// One of so many decisions tries the other side.
+const EXPLORES: u64 = 64;
+
+/// As long as it is not expected to take so many times as long.
+const FAR_WORSE: f64 = 4.0;
+
+/// The other side is chosen if it takes this share of what the last one takes, or less.
+const BETTER: f64 = 0.95;
+
+/// What is known, in nanoseconds: of each place for a page, and all else for a page.
+#[derive(Debug, Default)]
+pub(in crate::stor::cache) struct Model {
+    host_here: Mean,
+    host_near: Mean,
+    host_stored: Mean,
+    host_computes: Mean,
+    host_writes: Mean,
+    drive_here: Mean,
+    drive_near: Mean,
+    drive_stored: Mean,
+    drive_computes: Mean,
+    /// For a command.
+    drive_around: Mean,
+    last: Option<Side>,
+    decisions: Decisions,
+}
+
+impl Places {
+    fn all(&self) -> u64 {
+        self.here + self.near + self.stored
+    }
+}
+
+impl Model {
+    /// Who is to compute.
+    pub(in crate::stor::cache) fn choose(&mut self, compute: Compute, places: Places) -> Side {
+        let side = match compute {
+            Compute::Host => Side::Host,
+            Compute::Drive => Side::Drive,
+            Compute::Presence if places.here > places.near => Side::Host,
+            Compute::Presence => Side::Drive,
+            Compute::Data | Compute::Exec | Compute::Dynamic => self.expected(compute, places),
+        };
+        match side {
+            Side::Host => self.decisions.host += 1,
+            Side::Drive => self.decisions.drive += 1,
+        }
+        side
+    }
+
+    fn expected(&mut self, compute: Compute, places: Places) -> Side {
+        let Decisions { host, drive } = self.decisions;
+        if host < KNOWN || drive < KNOWN {
+            return match host <= drive {
+                true => Side::Host,
+                false => Side::Drive,
+            };
+        }
+        let (host_ns, drive_ns) = self.expect(compute, places);
+        let (better, other) = match self.last {
+            Some(Side::Drive) if host_ns > BETTER * drive_ns => (Side::Drive, Side::Host),
+            Some(Side::Host) if drive_ns > BETTER * host_ns => (Side::Host, Side::Drive),
+            _ if host_ns <= drive_ns => (Side::Host, Side::Drive),
+            _ => (Side::Drive, Side::Host),
+        };
+        self.last = Some(better);
+        let (least, most) = (host_ns.min(drive_ns), host_ns.max(drive_ns));
+        match (host + drive).is_multiple_of(EXPLORES) && most <= FAR_WORSE * least {
+            true => other,
+            false => better,
+        }
+    }
+
+    /// What each side is expected to take, in nanoseconds.
+    fn expect(&self, compute: Compute, places: Places) -> (f64, f64) {
+        let mut host = self.host_here.times(places.here)
+            + self.host_near.times(places.near)
+            + self.host_stored.times(places.stored)
+            + self.host_writes.times(places.all());
+        let mut drive = self.drive_here.times(places.here)
+            + self.drive_near.times(places.near)
+            + self.drive_stored.times(places.stored + places.here);
+        if compute != Compute::Data {
+            host += self.host_computes.times(places.all());
+            drive += self.drive_computes.times(places.all());
+        }
+        if compute == Compute::Dynamic {
+            drive += self.drive_around.times(1);
+        }
+        (host, drive)
+    }
+
+    /// The host has computed.
+    pub(super) fn host_ran(&mut self, places: Places, ran: HostRan) {
+        let pages = places.all() as f64;
+        let mean = match places {
+            Places {
+                near: 0, stored: 0, ..
+            } => Some(&mut self.host_here),
+            Places {
+                here: 0, stored: 0, ..
+            } => Some(&mut self.host_near),
+            Places {
+                here: 0, near: 0, ..
+            } => Some(&mut self.host_stored),
+            // What took how much of it nobody knows.
+            _ => None,
+        };
+        if let Some(mean) = mean {
+            mean.note(ran.read_ns as f64 / pages);
+        }
+        self.host_computes.note(ran.computed_ns as f64 / pages);
+        self.host_writes.note(ran.written_ns as f64 / pages);
+    }
+
+    /// The drive has computed.
+    pub(super) fn drive_ran(&mut self, places: Places, ran: DriveRan) {
+        let pages = places.all() as f64;
+        if places.here > 0 {
+            self.drive_here
+                .note(ran.dropped_ns as f64 / places.here as f64);
+        }
+        let mean = match places {
+            Places { near: 0, .. } => Some(&mut self.drive_stored),
+            Places {
+                here: 0, stored: 0, ..
+            } => Some(&mut self.drive_near),
+            _ => None,
+        };
+        if let Some(mean) = mean {
+            mean.note(ran.moved_ns as f64 / pages);
+        }
+        self.drive_computes.note(ran.computed_ns as f64 / pages);
+        let within = ran.moved_ns + ran.computed_ns;
+        // Waiting is as long for the next one as the core has others now.
+        let now_ns = u64::from(ran.queued) * ran.computed_ns;
+        let around = ran.all_ns.saturating_sub(within)
+            - ran.waited_ns.min(ran.all_ns.saturating_sub(within));
+        self.drive_around
+            .note((around + ran.waited_ns.max(now_ns)) as f64);
+    }
+
+    pub(in crate::stor::cache) fn decisions(&self) -> Decisions {
+        self.decisions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORED: Places = Places {
+        here: 0,
+        near: 0,
+        stored: 1,
+    };
+
+    const HERE: Places = Places {
+        here: 1,
+        near: 0,
+        stored: 0,
+    };
+
+    /// Runs decisions over two sides that take these times; gives how many went to the drive.
+    fn run(
+        model: &mut Model,
+        compute: Compute,
+        (places, count): (Places, u64),
+        host: HostRan,
+        drive: DriveRan,
+    ) -> u64 {
+        let before = model.decisions().drive;
+        for _ in 0..count {
+            match model.choose(compute, places) {
+                Side::Host => model.host_ran(places, host),
+                Side::Drive => model.drive_ran(places, drive),
+            }
+        }
+        model.decisions().drive - before
+    }
+
+    fn host(read_ns: u64) -> HostRan {
+        HostRan {
+            read_ns,
+            computed_ns: 100,
+            written_ns: 50,
+        }
+    }
+
+    fn drive(moved_ns: u64, around_ns: u64) -> DriveRan {
+        DriveRan {
+            moved_ns,
+            computed_ns: 300,
+            all_ns: moved_ns + 300 + around_ns,
+            ..DriveRan::default()
+        }
+    }
+
+    #[test]
+    fn the_faster_side_is_found_and_found_anew_when_that_changes() {
+        let mut model = Model::default();
+        let slow = (STORED, 640);
+        let on_drive = run(
+            &mut model,
+            Compute::Dynamic,
+            slow,
+            host(9_000),
+            drive(2_000, 1_000),
+        );
+        assert!(on_drive > 600, "{on_drive} of 640");
+        // The drive is busy now.
+        let on_drive = run(
+            &mut model,
+            Compute::Dynamic,
+            slow,
+            host(9_000),
+            drive(2_000, 20_000),
+        );
+        assert!(on_drive < 40, "{on_drive} of 640");
+        // And is not any more: one of 64 finds that out.
+        let on_drive = run(
+            &mut model,
+            Compute::Dynamic,
+            (STORED, 6_400),
+            host(9_000),
+            drive(2_000, 1_000),
+        );
+        assert!(on_drive > 5_000, "{on_drive} of 6400");
+    }
+
+    #[test]
+    fn where_the_pages_are_decides() {
+        let mut model = Model::default();
+        for _ in 0..200 {
+            run(
+                &mut model,
+                Compute::Dynamic,
+                (STORED, 4),
+                host(9_000),
+                drive(2_000, 1_000),
+            );
+            let dropped = DriveRan {
+                dropped_ns: 5_000,
+                ..drive(2_000, 1_000)
+            };
+            run(&mut model, Compute::Dynamic, (HERE, 4), host(100), dropped);
+        }
+        let mut on_drive = |places| {
+            run(
+                &mut model,
+                Compute::Dynamic,
+                (places, 50),
+                host(100),
+                drive(2_000, 1_000),
+            )
+        };
+        assert!(on_drive(HERE) <= 2);
+    }
+
+    #[test]
+    fn terms_that_are_left_out_do_not_count() {
+        // It moves as fast as the host, but computes and waits for longer.
+        for (compute, is_on_drive) in [
+            (Compute::Data, true),
+            (Compute::Exec, false),
+            (Compute::Dynamic, false),
+        ] {
+            let mut model = Model::default();
+            let computing = DriveRan {
+                computed_ns: 5_000,
+                all_ns: 6_900,
+                ..drive(1_900, 0)
+            };
+            let all = 1_000;
+            let on_drive = run(&mut model, compute, (STORED, all), host(2_000), computing);
+            assert_eq!(on_drive > all / 2, is_on_drive, "{compute:?}: {on_drive}");
+        }
+        // It moves and computes as fast, and is behind others.
+        for (compute, is_on_drive) in [(Compute::Exec, true), (Compute::Dynamic, false)] {
+            let mut model = Model::default();
+            let waiting = drive(1_000, 5_000);
+            let on_drive = run(&mut model, compute, (STORED, 1_000), host(2_000), waiting);
+            assert_eq!(on_drive > 500, is_on_drive, "{compute:?}: {on_drive}");
+        }
+    }
+
+    #[test]
+    fn forced_sides_and_presence_need_no_model() {
+        let mut model = Model::default();
+        assert_eq!(model.choose(Compute::Host, STORED), Side::Host);
+        assert_eq!(model.choose(Compute::Drive, HERE), Side::Drive);
+        assert_eq!(model.choose(Compute::Presence, HERE), Side::Host);
+        assert_eq!(model.choose(Compute::Presence, STORED), Side::Drive);
+        assert_eq!(model.decisions(), Decisions { host: 2, drive: 2 });
+    }
+}

@@ -1,0 +1,95 @@
+//! Functions of bytes of files: 4 KiB at a time out of a region far larger than the processor's caches.
+
+use std::hint::black_box;
+
+use wharf_compute::{Function, Work};
+use wharf_runtime::{Op, Seed};
+
+use super::codecs::pages;
+use super::costs::Costs;
+use super::sample::Sampler;
+
+/// Bytes of a page.
+const PAGE_BYTES: usize = 4096;
+
+/// Pages done at a time, one behind the other.
+const BATCH: u64 = 256;
+
+/// Numbers of a vector: 512 bytes.
+const DIMENSIONS: usize = 128;
+
+/// Neighbours that are kept.
+const NEIGHBOURS: u32 = 10;
+
+/// Times the functions that have no codec.
+pub(super) fn measure(sampler: Sampler, costs: &mut Costs) {
+    let mut rng = Seed(11).rng();
+    let region = pages(&mut rng);
+    let query: Vec<u8> = (0..DIMENSIONS)
+        .flat_map(|_| (rng.below(1 << 20) as f32).to_le_bytes())
+        .collect();
+    let numbers: Vec<u8> = (0..region.len() / 4)
+        .flat_map(|_| (rng.below(1 << 20) as f32).to_le_bytes())
+        .collect();
+    let each = [
+        Timed {
+            op: Op::ChecksumPage,
+            function: Function::Checksum,
+            region: &region,
+            argument: &[],
+            what: "CRC-32C of 4 KiB",
+        },
+        Timed {
+            op: Op::DistancePage,
+            function: Function::Nearest,
+            region: &numbers,
+            argument: &query,
+            what: "eight vectors of 128 numbers, of all of which the nearest ten are kept",
+        },
+        Timed {
+            op: Op::SearchPage,
+            function: Function::Search,
+            region: &region,
+            argument: b"needle",
+            what: "a word that is not there looked for in 4 KiB of text",
+        },
+    ];
+    for timed in each {
+        timed.time(sampler, costs);
+    }
+}
+
+/// What is timed.
+struct Timed<'a> {
+    op: Op,
+    function: Function,
+    region: &'a [u8],
+    argument: &'a [u8],
+    what: &'static str,
+}
+
+impl Timed<'_> {
+    fn time(&self, sampler: Sampler, costs: &mut Costs) {
+        let count = match self.function {
+            Function::Nearest => NEIGHBOURS,
+            _ => 0,
+        };
+        let mut at = Seed(12).rng();
+        let starts = (self.region.len() / PAGE_BYTES) as u64 - BATCH;
+        let timed = sampler.time(
+            BATCH,
+            || at.below(starts) as usize,
+            |first| {
+                let work = Work::new(self.function, self.argument, count);
+                let mut work = work.expect("it has a meaning");
+                let bytes = &self.region[*first * PAGE_BYTES..][..BATCH as usize * PAGE_BYTES];
+                for page in bytes.chunks_exact(PAGE_BYTES) {
+                    let step = work.step(page, &mut []);
+                    black_box(step.expect("all bytes have a meaning"));
+                }
+                black_box(work.value());
+            },
+        );
+        costs.set(self.op, timed, self.what);
+    }
+}
