@@ -118,6 +118,16 @@ pub enum OmniMode {
     NoExclusion,
     /// Whole pages cross the link.
     NoNearIo,
+    /// The host computes.
+    HostComputes,
+    /// The drive computes.
+    DriveComputes,
+    /// Who has more of the pages computes.
+    PresenceComputes,
+    /// Who is expected to have moved the data first computes.
+    DataComputes,
+    /// Who is expected to have moved the data and computed first computes.
+    ExecComputes,
 }
 
 /// What the drives hold when a run begins.
@@ -275,8 +285,32 @@ pub const OMNI_NO_NEAR_IO: Variant = mode(
     Mode::Omni(OmniMode::NoNearIo),
 );
 
+/// The host computes.
+pub const OMNI_HOST_COMPUTES: Variant = mode(
+    "the host computes",
+    "omni",
+    Mode::Omni(OmniMode::HostComputes),
+);
+/// The drive computes.
+pub const OMNI_DRIVE_COMPUTES: Variant = mode(
+    "the drive computes",
+    "omni",
+    Mode::Omni(OmniMode::DriveComputes),
+);
+/// Who has more of the pages computes.
+pub const OMNI_PRESENCE: Variant = mode(
+    "by presence",
+    "omni",
+    Mode::Omni(OmniMode::PresenceComputes),
+);
+/// The model of OmniDynamic with one term.
+pub const OMNI_DATA_TERM: Variant = mode("moving data", "omni", Mode::Omni(OmniMode::DataComputes));
+/// With two terms.
+pub const OMNI_EXEC_TERM: Variant =
+    mode("and computing", "omni", Mode::Omni(OmniMode::ExecComputes));
+
 /// All of them.
-const VARIANTS: [Variant; 44] = [
+const VARIANTS: [Variant; 49] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -321,6 +355,11 @@ const VARIANTS: [Variant; 44] = [
     OMNI_NO_RANGES,
     OMNI_NO_EXCLUSION,
     OMNI_NO_NEAR_IO,
+    OMNI_HOST_COMPUTES,
+    OMNI_DRIVE_COMPUTES,
+    OMNI_PRESENCE,
+    OMNI_DATA_TERM,
+    OMNI_EXEC_TERM,
 ];
 
 impl<'de> Deserialize<'de> for Variant {

@@ -49,6 +49,7 @@ fn job(workload: &str, threads: u32) -> Option<(Personality, u32)> {
         "sequential reads" => (Personality::SequentialFiles, 0),
         "sequential writes" => (Personality::SequentialFiles, threads),
         SHARED => (Personality::RandomFiles, threads / 2),
+        "read, CRC, write" => (Personality::CrcFiles, 0),
         _ => return None,
     })
 }
@@ -130,7 +131,16 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         Some(OmniMode::NoEpochs) => 0,
         _ => EPOCH_NS / u64::from(scale.divisor),
     };
+    let compute = match mode {
+        Some(OmniMode::HostAlone | OmniMode::HostComputes) => "host",
+        Some(OmniMode::NoCache | OmniMode::DriveComputes) => "drive",
+        Some(OmniMode::PresenceComputes) => "presence",
+        Some(OmniMode::DataComputes) => "data",
+        Some(OmniMode::ExecComputes) => "exec",
+        _ => "dynamic",
+    };
     let sets = [
+        format!("design.omni.compute={compute}"),
         format!("design.omni.epoch_ns={epoch_ns}ns"),
         format!("host.cache={cache_bytes}"),
         format!("design.omni.caches={caches}"),

@@ -1,6 +1,6 @@
 //! Which side computes: what either is expected to take, by what it took before.
 //!
-//! The host takes what its reads take, by where pages are, then its computing, then its write. The drive takes the way of pages that it has not
+//! The host takes what its reads and writes take, by where pages were before, and its computing. The drive takes the way of pages that it has not
 //! ([`DriveRan::dropped_ns`]), its reads and writes by where pages are, its computing, and what lies around that: the command, and waiting for its
 //! turn (equation 1 of OmniCache, with the write, and with the way of what is moved; the paper leaves both out). All are means that forget, of
 //! what was measured while running. Nothing is known at first, so both sides are tried; later one of 64 goes the other way, if
@@ -52,6 +52,7 @@ pub(in crate::stor::cache) struct Places {
 pub(super) struct HostRan {
     pub(super) read_ns: u64,
     pub(super) computed_ns: u64,
+    /// Where the pages are after that is cheaper to write than where they were.
     pub(super) written_ns: u64,
 }
 
@@ -118,7 +119,6 @@ pub(in crate::stor::cache) struct Model {
     host_near: Mean,
     host_stored: Mean,
     host_computes: Mean,
-    host_writes: Mean,
     drive_here: Mean,
     drive_near: Mean,
     drive_stored: Mean,
@@ -179,8 +179,7 @@ impl Model {
     fn expect(&self, compute: Compute, places: Places) -> (f64, f64) {
         let mut host = self.host_here.times(places.here)
             + self.host_near.times(places.near)
-            + self.host_stored.times(places.stored)
-            + self.host_writes.times(places.all());
+            + self.host_stored.times(places.stored);
         let mut drive = self.drive_here.times(places.here)
             + self.drive_near.times(places.near)
             + self.drive_stored.times(places.stored + places.here);
@@ -211,10 +210,9 @@ impl Model {
             _ => None,
         };
         if let Some(mean) = mean {
-            mean.note(ran.read_ns as f64 / pages);
+            mean.note((ran.read_ns + ran.written_ns) as f64 / pages);
         }
         self.host_computes.note(ran.computed_ns as f64 / pages);
-        self.host_writes.note(ran.written_ns as f64 / pages);
     }
 
     /// The drive has computed.

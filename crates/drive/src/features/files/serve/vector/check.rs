@@ -9,7 +9,7 @@ use wharf_wire::file::{
 use wharf_wire::status::StatusCode;
 
 use super::super::{Call, Refused};
-use super::PIECE_BYTES;
+use super::running::PIECE_BYTES;
 
 impl Call<'_> {
     /// Checks all that a vector says; gives the bytes of memory that it needs.

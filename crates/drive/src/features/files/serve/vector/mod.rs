@@ -5,38 +5,21 @@
 //! 3. Each step takes pieces from its place, has its function work on parts of a piece, each in a turn of its own, and puts what is
 //!    made in its other place (`step.rs`, `places.rs`).
 //! 4. The answer takes the place of the steps.
+//!
+//! `running.rs` is what a vector has while it is at work.
 
 mod check;
 mod places;
+mod running;
 mod step;
 
-use std::cell::Cell;
-
-use wharf_files::Errno;
 use wharf_wire::file::{STEPS_MAX, StepOutcome, VECTOR_HEAD_BYTES, VectorHead, VectorStep};
 use wharf_wire::status::StatusCode;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::super::tasks::FileCore;
 use super::{COMMAND_BYTES, Call, Done, Served};
-use places::Buffers;
-
-/// Most bytes that are read, or kept to be written, at once.
-const PIECE_BYTES: usize = 64 << 10;
-
-/// A vector at work.
-struct Running<'a> {
-    call: &'a Call<'a>,
-    buffers: Buffers,
-    /// Bytes of results that went to the host's buffer.
-    given: Cell<u32>,
-    /// Pages that the drive's cache has, of those that the step took and put so far.
-    kept: Cell<u32>,
-    /// What its time went to, in nanoseconds.
-    waited_ns: Cell<u64>,
-    computed_ns: Cell<u64>,
-    moved_ns: Cell<u64>,
-}
+use running::Running;
 
 pub(super) async fn serve(call: &Call<'_>) -> Served {
     let compute = call.at.firmware.compute();
@@ -50,15 +33,7 @@ pub(super) async fn serve(call: &Call<'_>) -> Served {
     let bytes = call.check_vector(&head, &steps)?;
     let begun_ns = core.cpu.now();
     let _memory = compute.take(bytes).await;
-    let running = Running {
-        call,
-        buffers: Buffers::new(&head),
-        given: Cell::new(0),
-        kept: Cell::new(0),
-        waited_ns: Cell::new(core.cpu.now() - begun_ns),
-        computed_ns: Cell::new(0),
-        moved_ns: Cell::new(0),
-    };
+    let running = Running::new(call, &head, core.cpu.now() - begun_ns);
     let mut outcomes = [StepOutcome::default(); STEPS_MAX];
     let mut done = 0;
     for step in &steps {
@@ -108,9 +83,4 @@ impl Call<'_> {
         let steps = each.map(|step| VectorStep::read_from_bytes(step).expect("as long as one"));
         Ok((head, steps.collect()))
     }
-}
-
-/// The number that says it.
-fn failed(errno: Errno) -> StepOutcome {
-    StepOutcome::failed(errno.number().unsigned_abs())
 }

@@ -3,23 +3,11 @@
 use std::cell::RefCell;
 
 use wharf_files::{Errno, FileError, Handle, In, Out, Place, Sync};
-use wharf_wire::file::{FileHandle, PlaceKind, STEP_KEEP, VECTOR_BUFFERS, VectorHead, VectorPlace};
+use wharf_wire::file::{FileHandle, PlaceKind, STEP_KEEP, VectorPlace};
 
 use super::super::super::bytes::put;
 use super::super::super::near::Kept;
-use super::Running;
-
-/// The processing buffers of a vector. They are made for it, so nothing of another one is in them.
-pub(super) struct Buffers([RefCell<Vec<u8>>; VECTOR_BUFFERS]);
-
-impl Buffers {
-    pub(super) fn new(head: &VectorHead) -> Buffers {
-        Buffers(
-            head.buffer_bytes
-                .map(|bytes| RefCell::new(vec![0; bytes as usize])),
-        )
-    }
-}
+use super::running::Running;
 
 /// What is left of a place.
 pub(super) struct Rest {

@@ -8,7 +8,7 @@ use wharf_wire::file::{STEP_DURABLE, STEP_WHOLE, StepOutcome, VectorFunction, Ve
 
 use super::super::super::tasks::FileCore;
 use super::places::Rest;
-use super::{PIECE_BYTES, Running, failed};
+use super::running::{PIECE_BYTES, Running};
 
 /// Most bytes that a function takes, or makes, in one turn.
 const TURN_BYTES: usize = 8 << 10;
@@ -201,4 +201,9 @@ fn function_of(function: VectorFunction) -> (Function, Op) {
         VectorFunction::Nearest => (Function::Nearest, Op::DistancePage),
         VectorFunction::Search => (Function::Search, Op::SearchPage),
     }
+}
+
+/// The number that says it.
+fn failed(errno: Errno) -> StepOutcome {
+    StepOutcome::failed(errno.number().unsigned_abs())
 }
