@@ -48,12 +48,15 @@ impl<T> Lock<T> {
         } else {
             0
         };
-        // Acquire: partner of the release in `Unlock::drop`.
-        while self.taken.swap(true, Ordering::Acquire) {
+        while !self.try_take() {
             assert!(!cpu.is_virtual(), "a lock was taken twice by one CPU");
+            #[cfg(not(loom))]
             while self.taken.load(Ordering::Relaxed) {
                 spin();
             }
+            // A look may show the model checker each old value in turn, and there is always one more.
+            #[cfg(loom)]
+            spin();
         }
         let _unlock = Unlock(&self.taken);
         // SAFETY: `taken` was false and is ours now.
@@ -62,6 +65,20 @@ impl<T> Lock<T> {
             self.busy.occupy(from_ns, cpu.now());
         }
         result
+    }
+
+    /// Takes the lock if it is free.
+    #[inline(always)]
+    fn try_take(&self) -> bool {
+        // Acquire: partner of the release in `Unlock::drop`.
+        #[cfg(not(loom))]
+        return !self.taken.swap(true, Ordering::Acquire);
+        // The model checker may have the store of a swap that found it taken come after that of the holder who leaves: it would be taken
+        // for ever.
+        #[cfg(loom)]
+        self.taken
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// What a CPU pays for the lock beyond the uncontended price. Returns when it has the lock.

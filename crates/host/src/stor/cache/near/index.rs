@@ -340,6 +340,9 @@ impl OmniIndex {
     }
 }
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use wharf_runtime::{CostTable, Machine, Seed, Side};
