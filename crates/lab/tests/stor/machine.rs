@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use wharf_drive::config::{DriveConfig, FileSystemKind, MediaKind, NewFiles};
 use wharf_drive::{Drive, DriveHandle, PowerSwitch};
@@ -20,14 +20,20 @@ use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 use wharf_wire::identify::DriveFeature;
 use wharf_wire::queue::HostQueue;
 
-fn config(cores: u32) -> DriveConfig {
-    let mut config = load_drive("scala", &Sets::default()).expect("a preset").0;
+/// Pages of flash that a drive has.
+const PAGES: u32 = 16_000;
+
+fn config(cores: u32, pages: u32) -> DriveConfig {
+    // Tests have many drives, and it takes a while to read.
+    static PRESET: OnceLock<DriveConfig> = OnceLock::new();
+    let read = || load_drive("scala", &Sets::default()).expect("a preset").0;
+    let mut config = PRESET.get_or_init(read).clone();
     config.file_system = Some(FileSystemKind::Wfs);
     config.media.kind = MediaKind::Ram;
     config.geometry.channels = cores;
     config.geometry.dies_per_channel = 2;
     config.geometry.pages_per_block = 16;
-    config.geometry.blocks_per_plane = 16_000 / 16 / (2 * cores);
+    config.geometry.blocks_per_plane = pages / 16 / (2 * cores);
     config.firmware.cores = cores;
     config.firmware.stripe_pages = 4;
     config.firmware.commands_max = 64;
@@ -100,7 +106,12 @@ pub fn run_in<T: Send + 'static, F: Future<Output = T> + 'static>(
 
 /// A drive with a new file system.
 pub fn new_drive(cores: u32) -> Drive {
-    let drive = Drive::new(config(cores)).expect("a drive");
+    new_drive_of(cores, PAGES)
+}
+
+/// The same of so many pages.
+pub fn new_drive_of(cores: u32, pages: u32) -> Drive {
+    let drive = Drive::new(config(cores, pages)).expect("a drive");
     drive.with_new_files(NEW)
 }
 

@@ -5,10 +5,13 @@
 //! | `machine.rs` | a drive with a file system, and a client with a bunch of queue pairs |
 //! | `locks.rs` | locks: waits in the drive, waits that are stopped |
 //! | `subject.rs` | random programs by the client |
+//! | `near.rs`, `near_cuts.rs` | threads by way of both caches; power cuts |
+//! | `ace.rs` | all short programs by way of both caches |
 //! | `cached.rs` | the same files with the cache of a process before them |
 
 #![allow(missing_docs)]
 
+mod ace;
 mod cached;
 mod locks;
 mod machine;
