@@ -157,7 +157,14 @@ pub async fn write<P: Pages>(
             ..*piece
         };
         let new: Vec<Extent> = pieces.iter().map(written).collect();
-        extents::splice(tx, &mut inode, from, to, &new).await?;
+        let replaced = extents::splice(tx, &mut inode, from, to, &new).await?;
+        debug_assert!(
+            replaced.iter().all(|old| {
+                let is_kept = |page| new.iter().any(|new| new.run().has(page));
+                is_kept(old.first) && is_kept(old.run().end() - 1)
+            }),
+            "pages that a file had are still its own"
+        );
     }
     inode.size = inode.size.max(end);
     changed(&mut inode, by);
@@ -183,7 +190,13 @@ async fn pieces<P: Pages>(
     to: u64,
 ) -> Result<Vec<(Extent, bool)>, FileError> {
     let most = extents_per_step(tx);
-    let there = extents::covering(tx, inode, from.saturating_sub(1), to, most).await?;
+    // The first one may lie before.
+    let there = extents::covering(tx, inode, from.saturating_sub(1), to, most + 1).await?;
+    // What is behind the last of so many is not known: it is no gap.
+    let to = match there.last() {
+        Some(last) if there.len() > most => last.end().min(to),
+        _ => to,
+    };
     let mut goal = match there.first() {
         Some(extent) => extent.first + from.saturating_sub(extent.at).min(extent.pages),
         None => inodes::goal(tx, inode.number),

@@ -72,6 +72,56 @@ fn a_file_can_be_as_long_as_a_file_can_be() {
     assert_sound(&medium, "after");
 }
 
+/// A write over more extents than one transaction takes took the rest of them for a gap: their pages were lost, and with them what it
+/// did not write of the last page.
+#[test]
+fn a_write_over_many_extents_keeps_what_it_does_not_write() {
+    const BYTES: usize = 1200 * PAGE_BYTES;
+    for seed in 0..4 {
+        println!("seed {seed}");
+        let mut rng = Seed(seed).rng();
+        let medium = made(6000);
+        // With little memory a transaction takes few extents.
+        let cache_bytes = [CACHE_BYTES, 8 * CACHE_BYTES][seed as usize % 2];
+        let wfs = now(Wfs::open(&medium, cache_bytes)).unwrap().0;
+        let caller = Caller::root();
+        let by = By {
+            caller: &caller,
+            now_ns: 3,
+        };
+        let number = now(wfs.create(by, Entry::new(wfs.root(), b"many"), NEW)).unwrap();
+        let number = number.number;
+        let (mut expected, mut size) = (vec![0; BYTES], 0);
+        for round in 0..4_u8 {
+            for n in 0..=100 {
+                let (at, bytes) = match n {
+                    100 => {
+                        let at = rng.below(BYTES as u64 / 2) as usize;
+                        (at, 1 + rng.below((BYTES - at) as u64) as usize)
+                    }
+                    _ => {
+                        let at = rng.below((BYTES - 1024) as u64) as usize;
+                        (at, 1 + rng.below(1024) as usize)
+                    }
+                };
+                let data = vec![1 + round * 50 + n; bytes];
+                let done = now(wfs.write(by, number, Write::at(at as u64), In::from(&data)));
+                assert_eq!(done.unwrap().bytes, bytes as u64);
+                expected[at..at + bytes].copy_from_slice(&data);
+                size = size.max(at + bytes);
+            }
+            let mut found = vec![1; BYTES];
+            let count = now(wfs.read(number, 0, Out::from(&mut found), 0)).unwrap();
+            assert_eq!(count as usize, size);
+            let wrong = (0..size).find(|at| found[*at] != expected[*at]);
+            assert_eq!(wrong, None, "round {round}");
+        }
+        now(wfs.sync_all()).unwrap();
+        drop(wfs);
+        assert_sound(&medium, "after");
+    }
+}
+
 #[test]
 fn many_groups_are_filled_and_given_back() {
     // 1.25 GiB, of which stamps of a few bytes are written.
