@@ -68,12 +68,13 @@ fn request(rng: &mut Rng, known: &[u64]) -> Vec<u8> {
 }
 
 fn command(rng: &mut Rng, asker: &Asker, known: &[u64]) -> Command {
-    let opcode = match rng.below(17) {
+    let opcode = match rng.below(18) {
         10 => 0xab,
         11..14 => 0xac,
         14 => 0xb1,
         15 => 0xb2,
         16 => 0xb4,
+        17 => 0xbb,
         low => 0xa0 + low as u8,
     };
     let handle = FileHandle::from_raw(handle(rng, known));

@@ -155,7 +155,7 @@ pub fn config(cores: u32, pages: u32) -> DriveConfig {
     config.ftl.write_buffer_pages = 32;
     config.ftl.volatile_write_cache = true;
     config.host_memory.enabled = false;
-    config.memory.bytes = 8 << 20;
+    config.memory.bytes = 10 << 20;
     config.memory.metadata_bytes = 1 << 20;
     config.memory.journal_bytes = 1 << 20;
     config.memory.transfer_bytes = 1 << 20;
