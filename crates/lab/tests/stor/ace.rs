@@ -21,7 +21,7 @@ use wharf_files::vfs::{SessionLimits, Target};
 use wharf_files::{Allocate, Handle, Kind, LIST_START, OpenFlags, SetAttributes, block_on};
 use wharf_host::files::{FileClient, FileError};
 use wharf_host::span::Extent;
-use wharf_host::stor::{CacheMode, Stor, StorClient, StorConfig, StorFiles};
+use wharf_host::stor::{CacheMode, Compute, Stor, StorClient, StorConfig, StorFiles};
 use wharf_host::{Design, DesignConfig};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
@@ -297,7 +297,11 @@ async fn run_program(client: StorClient, stor: &Stor, steps: &[Step], how: How) 
     let mut user = by(stor.files_of(client.clone(), 0));
     match how.is_warm {
         true => user.run(setup).await,
-        false => by(StorFiles::uncached(client)).run(setup).await,
+        false => {
+            by(StorFiles::uncached(client, Compute::Host))
+                .run(setup)
+                .await
+        }
     }
     user.keeps_open = how.keeps_open;
     user.run(program).await;
