@@ -94,7 +94,7 @@ pub struct MemoryConfig {
 impl Default for MemoryConfig {
     fn default() -> MemoryConfig {
         MemoryConfig {
-            bytes: 64 << 20,
+            bytes: 66 << 20,
             mb_s: 0,
             latency_ns: 0,
             metadata_bytes: 32 << 20,
