@@ -18,6 +18,7 @@
 //! **Payloads** are as those of block clients: as many bytes as are asked for, or 8 for each touched page where pages are
 //! stamps. A request names its bytes in the file; a read that ends at the end of the file fills the first part of its payload.
 
+use wharf_compute::crc32c;
 use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes};
 use wharf_runtime::{Cpu, Op};
 use wharf_wire::dma::PAGE_BYTES;
@@ -73,11 +74,6 @@ pub struct Summed {
     pub crc: u32,
     /// What the cache had.
     pub touch: Touch,
-}
-
-/// The CRC-32C of bytes.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    wharf_compute::crc32c(bytes)
 }
 
 macro_rules! file_statistics {

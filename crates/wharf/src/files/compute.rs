@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use wharf_compute::{Function, NEIGHBOUR_BYTES, Work};
 use wharf_files::{Errno, FileError};
-use wharf_host::stor::{Computed, Source, Target, Vector};
+use wharf_host::stor::{Computed, Source, StepResult, Target, Vector};
 use wharf_wire::file::VectorFunction;
 
 use super::drive::FileDrive;
@@ -163,10 +163,7 @@ impl File<'_> {
         };
         let argument = (job.argument, job.count);
         vector.step_with(of_wire(job.function), argument, self.source(bytes), to);
-        let done = wait(async {
-            let computed = self.drive().compute(&vector)?;
-            computed.last().map_err(FileError::from)
-        })?;
+        let done = self.last_of(&vector)?;
         Ok(Answer {
             value: done.value,
             bytes: done.bytes,
@@ -188,11 +185,16 @@ impl File<'_> {
         let mut vector = Vector::new();
         let most = to.target(offset, (i64::MAX as u64).saturating_sub(offset));
         vector.step(of_wire(function), self.source(bytes), most);
-        let done = wait(async {
-            let computed = self.drive().compute(&vector)?;
-            computed.last().map_err(FileError::from)
-        })?;
+        let done = self.last_of(&vector)?;
         Ok(done.made)
+    }
+
+    /// Has the drive do a vector; gives what its last step came to.
+    fn last_of(&self, vector: &Vector) -> io::Result<StepResult> {
+        wait(async {
+            let computed = self.drive().compute(vector)?;
+            computed.last().map_err(FileError::from)
+        })
     }
 
     /// The same as [`File::on_drive`], in this process, which reads the bytes.

@@ -27,14 +27,7 @@ pub(super) async fn read(call: &Call<'_>) -> Served {
         (false, true) => Kept::With(call.command.keeps_ahead()),
         (false, false) => Kept::AsTheyAre,
     };
-    let (core, user) = (call.at.core, call.near_user());
-    let put = |bytes: &[u8], out: Out<'_>| {
-        let copied = core.copying(1, || put(core, out, bytes));
-        copied.map_err(FileError::from)
-    };
-    let fs = call.files.file_system();
-    let read = fs.read_near((number, user), offset, out, kept, put);
-    let result = read.await?;
+    let result = call.read_bytes_near(number, offset, out, kept).await?;
     Ok(Done {
         result: result.raw(),
         bytes: result.bytes,
@@ -80,6 +73,23 @@ impl Call<'_> {
         }
     }
 
+    /// Reads bytes of a file, as far as it goes: those that the cache has from there.
+    pub(super) async fn read_bytes_near(
+        &self,
+        number: u64,
+        offset: u64,
+        out: Out<'_>,
+        kept: Kept,
+    ) -> Result<NearResult, FileError> {
+        let core = self.at.core;
+        let put = |bytes: &[u8], out: Out<'_>| {
+            let copied = core.copying(1, || put(core, out, bytes));
+            copied.map_err(FileError::from)
+        };
+        let (fs, user) = (self.files.file_system(), self.near_user());
+        fs.read_near((number, user), offset, out, kept, put).await
+    }
+
     /// Writes bytes to the cache; what lies behind the end of the file, or finds no room there, to the file.
     pub(super) async fn write_bytes_near(
         &self,
@@ -120,7 +130,7 @@ impl Call<'_> {
         Ok(result)
     }
 
-    pub(super) fn near_user(&self) -> User {
+    fn near_user(&self) -> User {
         User {
             host: self.host(),
             now_ns: self.now_ns,

@@ -236,8 +236,7 @@ impl Model {
         let within = ran.moved_ns + ran.computed_ns;
         // Waiting is as long for the next one as the core has others now.
         let now_ns = u64::from(ran.queued) * ran.computed_ns;
-        let around = ran.all_ns.saturating_sub(within)
-            - ran.waited_ns.min(ran.all_ns.saturating_sub(within));
+        let around = ran.all_ns.saturating_sub(within + ran.waited_ns);
         self.drive_around
             .note((around + ran.waited_ns.max(now_ns)) as f64);
     }

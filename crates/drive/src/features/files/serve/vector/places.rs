@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use wharf_files::{Errno, FileError, Handle, In, Out, Place, Sync};
 use wharf_wire::file::{FileHandle, PlaceKind, STEP_KEEP, VectorPlace};
 
-use super::super::super::bytes::put;
 use super::super::super::near::Kept;
 use super::running::Running;
 
@@ -86,14 +85,8 @@ impl Running<'_> {
             true => Kept::With(0),
             false => Kept::AsTheyAre,
         };
-        let core = self.call.at.core;
-        let put = |bytes: &[u8], out: Out<'_>| {
-            let copied = core.copying(1, || put(core, out, bytes));
-            copied.map_err(FileError::from)
-        };
-        let file = (number, self.call.near_user());
-        let fs = files.file_system();
-        let read = fs.read_near(file, from.at, out, kept, put).await?;
+        let read = self.call.read_bytes_near(number, from.at, out, kept);
+        let read = read.await?;
         self.kept.set(self.kept.get() + read.kept);
         Ok(read.bytes.into())
     }
