@@ -17,10 +17,14 @@ use wharf_host::gate::Gate;
 use wharf_runtime::{CostTable, Cpu, Machine, Seed, Side};
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES};
-use wharf_wire::file::{Caller, FileHandle, FileSystemState, Names, RequestHead, Start, StartKind};
+use wharf_wire::file::{
+    Caller, FileHandle, FileSystemState, Names, RequestHead, STEPS_MAX, Start, StartKind,
+    VECTOR_HEAD_BYTES, VectorHead, VectorPlace, VectorStep,
+};
 use wharf_wire::identify::DriveFeature;
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::queue::HostQueue;
+use zerocopy::IntoBytes;
 
 const NEW: NewFiles = NewFiles {
     disk: Guid([1; 16]),
@@ -64,6 +68,7 @@ fn config(flags: u64) -> DriveConfig {
     config.memory.journal_bytes = 2 << 20;
     config.memory.transfer_bytes = 256 << 10;
     config.memory.near_bytes = 64 << 10;
+    config.memory.compute_bytes = 256 << 10;
     config
 }
 
@@ -180,13 +185,66 @@ impl Host {
         bytes
     }
 
+    /// A vector of a few steps between open files, processing buffers and the command's own buffer.
+    fn vector(&self, input: &mut Input) -> Vec<u8> {
+        let count = input.number(1) as usize % (STEPS_MAX + 1);
+        let mut head = VectorHead::new(count as u32);
+        head.buffer_bytes = [input.number(2) as u32, input.number(1) as u32, 0, 0];
+        let mut bytes = head.as_bytes().to_vec();
+        for _ in 0..count {
+            let kinds = input.number(1) as u8;
+            let mut place = |kind: u8| VectorPlace {
+                name: match kind {
+                    1 | 2 => self.handle(input),
+                    _ => input.number(1) & 1,
+                },
+                offset: input.number(if kinds >> 6 == 3 { 8 } else { 2 }),
+                bytes: input.number(2),
+            };
+            let (from_kind, to_kind) = (kinds & 7, kinds >> 3 & 7);
+            let (from, to) = (place(from_kind), place(to_kind));
+            let step = VectorStep {
+                function: input.number(1) as u8 % 7,
+                from_kind,
+                to_kind,
+                flags: input.number(1) as u8 & 7,
+                count: input.number(1) as u32 % 20,
+                argument_offset: input.number(1) as u32 * 4,
+                argument_bytes: input.number(1) as u32 % 64,
+                from,
+                to,
+            };
+            bytes.extend(step.as_bytes());
+        }
+        // Some bytes are anything, but not those that would have it scan for years.
+        let steps_at = size_of::<VectorHead>();
+        for _ in 0..(input.number(1) as usize).saturating_sub(252) {
+            let step = input.number(1) as usize % (count + 1);
+            let at = match step {
+                0 => input.number(1) as usize % steps_at,
+                nth => {
+                    steps_at + (nth - 1) * size_of::<VectorStep>() + input.number(1) as usize % 16
+                }
+            };
+            bytes[at] = input.number(1) as u8;
+        }
+        // What steps take from the command's buffer.
+        bytes.resize(VECTOR_HEAD_BYTES, 0);
+        bytes.extend(input.take(64));
+        bytes
+    }
+
     fn command(&mut self, input: &mut Input) -> Command {
         let mut command = Command::close_file(1, FileHandle::from_raw(self.handle(input)));
-        command.opcode = match (input.number(1) % 14) as u8 {
+        command.opcode = match (input.number(1) % 18) as u8 {
             10 => IoOpcode::TestLock.raw(),
             11 => IoOpcode::LockFile.raw(),
             12 => IoOpcode::LeaseFile.raw(),
             13 => IoOpcode::Authenticate.raw(),
+            14 => IoOpcode::WriteNear.raw(),
+            15 => IoOpcode::ReadNear.raw(),
+            16 => IoOpcode::EvictNear.raw(),
+            17 => IoOpcode::Vector.raw(),
             low => IoOpcode::CloseFile.raw() + low,
         };
         let wild = input.number(1);
@@ -199,6 +257,10 @@ impl Host {
             // A word of its own.
             offset = self.data.address(PAGES - 1) + offset % 512 * 8;
         }
+        if command.opcode == IoOpcode::Vector.raw() && wild & 8 == 0 {
+            command = Command::vector(1, PAGE_BYTES as u32);
+            offset = 0;
+        }
         (command.cdw12, command.cdw13) = (offset as u32, (offset >> 32) as u32);
         command.cdw14 = match wild & 0x30 {
             0x30 => input.number(4) as u32,
@@ -208,7 +270,10 @@ impl Host {
             0 => (input.number(1) % 20) as u32 | (input.number(1) as u32 & 15) << 8,
             _ => input.number(4) as u32,
         };
-        let bytes = self.request(input);
+        let bytes = match command.opcode == IoOpcode::Vector.raw() {
+            true => self.vector(input),
+            false => self.request(input),
+        };
         // SAFETY: it is the drive that must stand a request that changes while it is served.
         let buffer = unsafe { self.data.page_mut(0) };
         buffer[..bytes.len()].copy_from_slice(&bytes);

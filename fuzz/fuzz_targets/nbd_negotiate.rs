@@ -41,7 +41,9 @@ fn run(bytes: &[u8], cut: usize, tls: Tls) -> (Vec<u8>, Step) {
 /// Every reply has its magic, and as many bytes as it says.
 fn check(mut out: &[u8], ended: Step) {
     while !out.is_empty() {
-        if matches!(ended, Step::Transmission(_)) && !out.starts_with(&0x3e889045565a9u64.to_be_bytes()) {
+        if matches!(ended, Step::Transmission(_))
+            && !out.starts_with(&0x3e889045565a9u64.to_be_bytes())
+        {
             // The reply to EXPORT_NAME, which is the last.
             assert!([10, 134].contains(&out.len()));
             return;

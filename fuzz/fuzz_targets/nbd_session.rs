@@ -58,7 +58,11 @@ fuzz_target!(|data: &[u8]| {
     let session = Session::new(&info, agreed);
     let mut input = rest;
     // Most bytes have no magic.
-    let magic: u32 = if agreed.extended { 0x21e4_1c71 } else { 0x2560_9513 };
+    let magic: u32 = if agreed.extended {
+        0x21e4_1c71
+    } else {
+        0x2560_9513
+    };
     while !input.is_empty() {
         let bytes = [&magic.to_be_bytes(), input].concat();
         let (taken, parsed) = session.parse(&bytes);
@@ -72,11 +76,22 @@ fuzz_target!(|data: &[u8]| {
             Parsed::Request(request) => {
                 if request.kind != Kind::Flush {
                     assert!(request.offset + request.len <= SIZE);
-                    assert_eq!((request.offset | request.len) % u64::from(info.block_bytes_min), 0);
+                    assert_eq!(
+                        (request.offset | request.len) % u64::from(info.block_bytes_min),
+                        0
+                    );
                 }
-                assert!(info.can.write || matches!(request.kind, Kind::Read | Kind::Flush | Kind::Cache | Kind::Status));
+                assert!(
+                    info.can.write
+                        || matches!(
+                            request.kind,
+                            Kind::Read | Kind::Flush | Kind::Cache | Kind::Status
+                        )
+                );
                 match request.kind {
-                    Kind::Status => session.reply_extents(&mut out, &request, &[Extent::hole(request.len)]),
+                    Kind::Status => {
+                        session.reply_extents(&mut out, &request, &[Extent::hole(request.len)])
+                    }
                     Kind::Read => session.reply_error(&mut out, &request, Errno::Io),
                     _ => session.reply_done(&mut out, &request),
                 }
