@@ -10,14 +10,11 @@ impl Copy {
         let bytes = input.len().min(room.len());
         room[..bytes].copy_from_slice(&input[..bytes]);
         self.0 += bytes as u64;
-        Ok(Step {
-            taken: bytes,
-            made: bytes,
-        })
+        Ok(Step::of(bytes, bytes))
     }
 
-    pub(super) fn finish(&mut self, _: &mut [u8]) -> Result<usize, Refused> {
-        Ok(0)
+    pub(super) fn finish(&mut self, _: &mut [u8]) -> Result<Step, Refused> {
+        Ok(Step::default())
     }
 
     pub(super) fn value(&self) -> u64 {

@@ -11,14 +11,39 @@
 //! | `zlib.rs` | compress, decompress (RFC 1950) | bytes made | the other bytes |
 //! | `nearest.rs` | the k vectors that are nearest to one | how many | their distances and numbers |
 //! | `search.rs` | where a word is | how often | where |
+//! | `program.rs` | a program of a user's own, in WebAssembly (feature `programs`) | what it says | what it makes |
 
 mod checksum;
 mod copy;
 mod nearest;
+#[cfg(feature = "programs")]
+mod program;
+#[cfg(not(feature = "programs"))]
+#[path = "no_program.rs"]
+mod program;
 mod search;
 mod zlib;
 
 pub use nearest::{NEIGHBOUR_BYTES, Neighbour, merge};
+pub use program::check_program;
+
+/// The longest program, in bytes.
+pub const PROGRAM_BYTES_MAX: usize = 64 << 10;
+
+/// Memory that a program has at most, in bytes.
+pub const PROGRAM_MEMORY_BYTES: usize = 512 << 10;
+
+/// What a program takes besides, at most, in bytes: its stack, and what it is translated into.
+pub const PROGRAM_OWN_BYTES: usize = 768 << 10;
+
+/// Bytes that a program is given at once, may make at once, and of its argument, at most.
+pub const PROGRAM_PIECE_BYTES: usize = 8 << 10;
+
+/// Instructions of a program, about, after which others have their turn.
+pub const PROGRAM_TURN_FUEL: u64 = 10_000;
+
+/// Instructions of a program, about, for one piece: one that takes more is stopped.
+pub const PROGRAM_CALL_FUEL: u64 = 1 << 26;
 
 /// A function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +112,55 @@ pub enum Refused {
     /// The last vector is not whole.
     #[error("the bytes end within a vector of {0} bytes")]
     Partial(usize),
+    /// Programs are not built in.
+    #[error("this build runs no programs: it was made without the feature `programs`")]
+    NotBuilt,
+    /// It is none, or lacks what a program has to have, or wants more memory than there is.
+    #[error("the file is no program that can run here")]
+    NoProgram,
+    /// The program refuses its argument.
+    #[error("the program refuses its argument, or takes none")]
+    ProgramArgument,
+    /// The program did what is not allowed: it left its memory, divided by zero, or gave up.
+    #[error("the program failed")]
+    Failed,
+    /// It does not come to an end.
+    #[error(
+        "the program takes more than {PROGRAM_CALL_FUEL} instructions for a piece of {PROGRAM_PIECE_BYTES} bytes"
+    )]
+    Endless,
+    /// It says that it took or made more than there was, or does neither.
+    #[error("the program says that it took or made what it cannot have, or nothing at all")]
+    Unruly,
+}
+
+impl Refused {
+    /// The number of the error that programs know for it.
+    pub fn errno(self) -> i32 {
+        match self {
+            Refused::Argument { .. }
+            | Refused::Count(_)
+            | Refused::Partial(_)
+            | Refused::ProgramArgument => 22, // EINVAL
+            Refused::Damaged => 74,  // EBADMSG
+            Refused::NotBuilt => 95, // EOPNOTSUPP
+            Refused::NoProgram => 8, // ENOEXEC
+            Refused::Failed => 14,   // EFAULT
+            Refused::Endless => 110, // ETIMEDOUT
+            Refused::Unruly => 71,   // EPROTO
+        }
+    }
+}
+
+impl Step {
+    /// One that took and made so many bytes.
+    fn of(taken: usize, made: usize) -> Step {
+        Step {
+            taken,
+            made,
+            is_pending: false,
+        }
+    }
 }
 
 /// What a step did.
@@ -96,6 +170,8 @@ pub struct Step {
     pub taken: usize,
     /// Bytes of the room that are results.
     pub made: usize,
+    /// Its turn is over, but not what it does: the same is to be asked again, with the same input, and no less room.
+    pub is_pending: bool,
 }
 
 /// A function at work.
@@ -108,6 +184,7 @@ enum Kind {
     Decompress(Box<zlib::Decompress>),
     Nearest(nearest::Nearest),
     Search(search::Search),
+    Program(Box<program::Program>),
 }
 
 macro_rules! each {
@@ -119,6 +196,7 @@ macro_rules! each {
             Kind::Decompress($work) => $call,
             Kind::Nearest($work) => $call,
             Kind::Search($work) => $call,
+            Kind::Program($work) => $call,
         }
     };
 }
@@ -140,7 +218,17 @@ impl Work {
         }))
     }
 
-    /// Takes some of the input, and fills some of the room. If it took nothing of an input that is not empty, it made something, or has no room.
+    /// Begins a program of a user's own (`program.rs`), which is given an argument, and a number that means what it wants.
+    ///
+    /// # Errors
+    /// If it is none that can run here.
+    pub fn of_program(program: &[u8], argument: &[u8], count: u32) -> Result<Work, Refused> {
+        let begun = program::Program::new(program, argument, count)?;
+        Ok(Work(Kind::Program(Box::new(begun))))
+    }
+
+    /// Takes some of the input, and fills some of the room. If it took nothing of an input that is not empty, it made something, has no room,
+    /// or is pending.
     ///
     /// # Errors
     /// If the bytes have no meaning for it.
@@ -148,12 +236,20 @@ impl Work {
         each!(&mut self.0, work => work.step(input, room))
     }
 
-    /// Makes what is left to be made when all has been taken: called until it makes nothing. The room is not empty.
+    /// Makes what is left to be made when all has been taken: called until it makes nothing and is not pending. The room is not empty.
     ///
     /// # Errors
     /// If what has been taken is not whole.
-    pub fn finish(&mut self, room: &mut [u8]) -> Result<usize, Refused> {
+    pub fn finish(&mut self, room: &mut [u8]) -> Result<Step, Refused> {
         each!(&mut self.0, work => work.finish(room))
+    }
+
+    /// Instructions, about, that a program took since this was asked last; none of other functions.
+    pub fn take_fuel(&mut self) -> u64 {
+        match &mut self.0 {
+            Kind::Program(program) => program.take_fuel(),
+            _ => 0,
+        }
     }
 
     /// Its value, when it has finished.
@@ -189,7 +285,14 @@ pub fn whole(
     count: u32,
     bytes: &[u8],
 ) -> Result<(u64, Vec<u8>), Refused> {
-    let mut work = Work::new(function, argument, count)?;
+    all_of(Work::new(function, argument, count)?, bytes)
+}
+
+/// The same of one that has begun.
+///
+/// # Errors
+/// As [`Work::step`].
+pub fn all_of(mut work: Work, bytes: &[u8]) -> Result<(u64, Vec<u8>), Refused> {
     let (mut out, mut rest, mut room) = (Vec::new(), bytes, vec![0; 16_384]);
     while !rest.is_empty() {
         let step = work.step(rest, &mut room)?;
@@ -197,10 +300,10 @@ pub fn whole(
         out.extend_from_slice(&room[..step.made]);
     }
     loop {
-        let made = work.finish(&mut room)?;
-        if made == 0 {
+        let step = work.finish(&mut room)?;
+        if step == Step::default() {
             return Ok((work.value(), out));
         }
-        out.extend_from_slice(&room[..made]);
+        out.extend_from_slice(&room[..step.made]);
     }
 }

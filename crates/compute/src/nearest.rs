@@ -145,13 +145,10 @@ impl Nearest {
         let tail = whole.remainder();
         whole.for_each(|vector| self.look(vector));
         self.begun.extend_from_slice(tail);
-        Ok(Step {
-            taken: input.len(),
-            made: 0,
-        })
+        Ok(Step::of(input.len(), 0))
     }
 
-    pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<usize, Refused> {
+    pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<Step, Refused> {
         if !self.begun.is_empty() {
             return Err(Refused::Partial(self.vector_bytes()));
         }
@@ -160,7 +157,7 @@ impl Nearest {
             let all = std::mem::take(nearest).into_sorted_vec();
             all.into_iter().flat_map(Neighbour::to_bytes).collect()
         });
-        Ok(give(results, &mut self.given, room))
+        Ok(Step::of(0, give(results, &mut self.given, room)))
     }
 
     pub(super) fn value(&self) -> u64 {
@@ -238,7 +235,7 @@ mod tests {
                 }
                 let (mut out, mut room) = (Vec::new(), [0; 24]);
                 loop {
-                    let made = work.finish(&mut room).unwrap();
+                    let made = work.finish(&mut room).unwrap().made;
                     out.extend_from_slice(&room[..made]);
                     if made == 0 {
                         break;

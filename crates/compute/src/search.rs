@@ -56,10 +56,7 @@ impl Search {
     }
 
     pub(super) fn step(&mut self, input: &[u8], _: &mut [u8]) -> Result<Step, Refused> {
-        let step = Step {
-            taken: input.len(),
-            made: 0,
-        };
+        let step = Step::of(input.len(), 0);
         let (mut rest, length) = (input, self.word.needle().len());
         if !self.begun.is_empty() {
             // As much as a word that has begun can reach.
@@ -84,10 +81,11 @@ impl Search {
         Ok(step)
     }
 
-    pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<usize, Refused> {
+    pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<Step, Refused> {
         // A place is given whole.
         let whole = room.len() / 8 * 8;
-        Ok(give(&self.places, &mut self.given, &mut room[..whole]))
+        let made = give(&self.places, &mut self.given, &mut room[..whole]);
+        Ok(Step::of(0, made))
     }
 
     pub(super) fn value(&self) -> u64 {
@@ -125,7 +123,7 @@ mod tests {
         }
         let (mut out, mut room) = (Vec::new(), [0; 20]);
         loop {
-            let made = work.finish(&mut room).unwrap();
+            let made = work.finish(&mut room).unwrap().made;
             if made == 0 {
                 break;
             }
@@ -167,7 +165,7 @@ mod tests {
         let mut work = Work::new(Function::Search, b"x", 3).unwrap();
         work.step(&[b'x'; 100], &mut []).unwrap();
         let mut room = [0; 100];
-        assert_eq!(work.finish(&mut room), Ok(24));
+        assert_eq!(work.finish(&mut room), Ok(Step::of(0, 24)));
         assert_eq!(work.value(), 100);
         assert!(Work::new(Function::Search, b"", 3).is_err());
         assert!(Work::new(Function::Search, b"x", COUNT_MAX + 1).is_err());

@@ -26,20 +26,20 @@ impl Compress {
         let (taken, made) = (self.state.total_in(), self.state.total_out());
         let done = self.state.compress(input, room, FlushCompress::None);
         done.map_err(|_| Refused::Damaged)?;
-        Ok(Step {
-            taken: (self.state.total_in() - taken) as usize,
-            made: (self.state.total_out() - made) as usize,
-        })
+        Ok(Step::of(
+            (self.state.total_in() - taken) as usize,
+            (self.state.total_out() - made) as usize,
+        ))
     }
 
-    pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<usize, Refused> {
+    pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<Step, Refused> {
         if self.is_done {
-            return Ok(0);
+            return Ok(Step::default());
         }
         let made = self.state.total_out();
         let status = self.state.compress(&[], room, FlushCompress::Finish);
         self.is_done = status.map_err(|_| Refused::Damaged)? == Status::StreamEnd;
-        Ok((self.state.total_out() - made) as usize)
+        Ok(Step::of(0, (self.state.total_out() - made) as usize))
     }
 
     pub(super) fn value(&self) -> u64 {
@@ -62,10 +62,10 @@ impl Decompress {
         let (taken, made) = (self.state.total_in(), self.state.total_out());
         let status = self.state.decompress(input, room, FlushDecompress::None);
         self.is_done |= status.map_err(|_| Refused::Damaged)? == Status::StreamEnd;
-        let step = Step {
-            taken: (self.state.total_in() - taken) as usize,
-            made: (self.state.total_out() - made) as usize,
-        };
+        let step = Step::of(
+            (self.state.total_in() - taken) as usize,
+            (self.state.total_out() - made) as usize,
+        );
         // Without an end, input and room it can only go on for ever.
         let is_stuck = step == Step::default() && !input.is_empty() && !room.is_empty();
         match is_stuck && !self.is_done {
@@ -74,13 +74,13 @@ impl Decompress {
         }
     }
 
-    pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<usize, Refused> {
+    pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<Step, Refused> {
         if self.is_done {
-            return Ok(0);
+            return Ok(Step::default());
         }
         match self.step(&[], room)?.made {
             0 if !self.is_done => Err(Refused::Damaged),
-            made => Ok(made),
+            made => Ok(Step::of(0, made)),
         }
     }
 
@@ -118,7 +118,7 @@ mod tests {
                     }
                 }
                 loop {
-                    let made = work.finish(&mut room).unwrap();
+                    let made = work.finish(&mut room).unwrap().made;
                     if made == 0 {
                         break;
                     }

@@ -40,6 +40,7 @@ errnos! {
     EIO = 5, "input/output error";
     ENXIO = 6, "no such address";
     E2BIG = 7, "argument too long";
+    ENOEXEC = 8, "no program";
     EBADF = 9, "bad file handle";
     EAGAIN = 11, "try again";
     EACCES = 13, "permission denied";
@@ -65,9 +66,11 @@ errnos! {
     ELOOP = 40, "too many symbolic links";
     ENODATA = 61, "no such attribute";
     EREMOTE = 66, "leads out of the file system";
+    EPROTO = 71, "said what cannot be";
     EBADMSG = 74, "damaged data";
     EOVERFLOW = 75, "value too large";
     EOPNOTSUPP = 95, "not supported";
+    ETIMEDOUT = 110, "took too long";
     ESTALE = 116, "stale file handle";
 }
 

@@ -55,6 +55,8 @@ pub struct Vector {
     about: Option<Handle>,
     /// Files that it writes.
     writes: Vec<Handle>,
+    /// The file with the program of its steps.
+    program: Option<Handle>,
 }
 
 /// What a vector came to.
@@ -113,6 +115,7 @@ impl Default for Vector {
             host: Vec::new(),
             about: None,
             writes: Vec::new(),
+            program: None,
         }
     }
 }
@@ -133,6 +136,12 @@ impl Vector {
         assert!(number < VECTOR_BUFFERS, "a vector has four buffers at most");
         self.head.buffer_bytes[number] = bytes;
         Buffer(number as u32)
+    }
+
+    /// Steps of [`VectorFunction::Program`] run the program in this file, which is open to be read.
+    pub fn program(&mut self, program: Handle) -> &mut Vector {
+        self.program = Some(program);
+        self
     }
 
     /// Adds a step.
@@ -308,7 +317,8 @@ impl StorClient {
         let about = About::Read(vector.about.map_or(0, |handle| self.number(handle)));
         let mut buffer = self.inner.buffer(bytes).await;
         buffer.put(&vector.to_bytes());
-        let command = Command::vector(NAMESPACE, bytes as u32);
+        let program = vector.program.map(file_handle).unwrap_or_default();
+        let command = Command::vector_with(NAMESPACE, program, bytes as u32);
         let done = buffer.send(about, command).await?;
         let mut answer = vec![0; bytes];
         buffer.get(&mut answer);

@@ -2,12 +2,16 @@
 
 use std::hint::black_box;
 
-use wharf_compute::{Function, Work};
+use wharf_compute::{Function, PROGRAM_PIECE_BYTES, Work};
 use wharf_runtime::{Op, Seed};
 
 use super::codecs::pages;
 use super::costs::Costs;
-use super::sample::Sampler;
+use super::sample::{Sample, Sampler};
+use crate::config::load_costs;
+
+/// A loop over bytes: `program.wat`, in binary.
+const PROGRAM: &[u8] = include_bytes!("program.wasm");
 
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
@@ -57,6 +61,42 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) {
     for timed in each {
         timed.time(sampler, costs);
     }
+    program(sampler, costs);
+}
+
+/// Times a program, where this build has them.
+fn program(sampler: Sampler, costs: &mut Costs) {
+    let Ok(mut work) = Work::of_program(PROGRAM, &[], 0) else {
+        let known = load_costs("default").expect("it is built in").0;
+        let key = Op::ProgramFuel.key();
+        let sample = Sample {
+            ns: known.cost_ns[key],
+            spread_ns: known.spread_ns[key],
+        };
+        costs.set(
+            Op::ProgramFuel,
+            sample,
+            "of table default: this build has no programs",
+        );
+        let line = "program_fuel, as this build has no programs (feature programs)";
+        return costs.skipped.push(line.to_owned());
+    };
+    let (input, mut room) = ([1; PROGRAM_PIECE_BYTES], [0; PROGRAM_PIECE_BYTES]);
+    let mut piece = || {
+        while (work.step(&input, &mut room).expect("it takes all")).is_pending {}
+        work.take_fuel()
+    };
+    piece();
+    let units = piece() / 1_000;
+    let what = "1,000 of the instructions of a loop over bytes";
+    let timed = sampler.time(
+        units,
+        || (),
+        |()| {
+            black_box(piece());
+        },
+    );
+    costs.set(Op::ProgramFuel, timed, what);
 }
 
 /// What is timed.
@@ -91,5 +131,16 @@ impl Timed<'_> {
             },
         );
         costs.set(self.op, timed, self.what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_that_is_timed_is_the_one_that_can_be_read() {
+        let text = wat::parse_str(include_str!("program.wat")).expect("it has a meaning");
+        assert_eq!(text, PROGRAM);
     }
 }

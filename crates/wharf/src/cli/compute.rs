@@ -1,11 +1,12 @@
 //! `wharf compute`: functions of files that the drive computes where they lie.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::{Failure, fs, input, print};
-use crate::files::{Answer, File, Function, Job, Mount, Neighbour, OpenFlags};
+use crate::files::{Answer, File, Function, Job, Made, Mount, Neighbour, OpenFlags, check_program};
 
 /// What people type next.
 const EXAMPLES: &str = "\
@@ -17,6 +18,8 @@ Examples:
   wharf compute search drive.img needle /words.txt
   wharf compute compress drive.img /words.txt /words.zz
   wharf compute nearest drive.img /vectors.f32 --query one.f32 --count 10
+  wharf compute load drive.img lines.wasm /lines.wasm
+  wharf compute run drive.img /lines.wasm /words.txt --argument needle --out lines.txt
 
 IMAGE is a drive image that nobody else has open, or the socket of `wharf serve drive`. None of the bytes leaves the drive;
 `--on host` reads them and computes here, with the same answer.";
@@ -74,6 +77,39 @@ enum Command {
     Compress(Into),
     /// Expands a zlib stream into another file.
     Decompress(Into),
+    /// Copies a program of your own, in WebAssembly, to the drive, if it is one that can run there.
+    Load {
+        /// The image, or the socket of `wharf serve drive`.
+        image: PathBuf,
+        /// The program: a file of this machine.
+        program: PathBuf,
+        /// The file that is made; it must not exist.
+        path: String,
+    },
+    /// Runs a program of the drive on a file of it.
+    Run(Run),
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// The image, or the socket of `wharf serve drive`.
+    image: PathBuf,
+    /// The program: a file of the drive.
+    program: String,
+    /// The file whose bytes it is given.
+    path: String,
+    /// What it is given first, as text.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    argument: String,
+    /// A number that it is given with that.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    count: u32,
+    /// A file of this machine that is made of what the program makes, 128 KiB at most; `-` is standard output, which then has nothing else.
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    out: Option<PathBuf>,
+    /// A file of the drive that is made of what the program makes.
+    #[arg(long, value_name = "PATH")]
+    to: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -157,6 +193,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         }
         Command::Compress(into) => make(args, into, Function::Compress)?,
         Command::Decompress(into) => make(args, into, Function::Decompress)?,
+        Command::Load {
+            image,
+            program,
+            path,
+        } => load(image, program, path)?,
+        Command::Run(run) => run_program(args, run)?,
     }
     Ok(())
 }
@@ -196,10 +238,24 @@ fn compute(file: &File<'_>, job: Job<'_>, is_here: bool) -> std::io::Result<Answ
 
 /// Whose fault an error about a file is: the caller's, unless the drive fails.
 fn at_path(image: &Path, path: &str, error: &std::io::Error) -> Failure {
-    let line = format!("{}:{path}: {error}", image.display());
+    let line = format!("{}:{path}: {}", image.display(), why(error));
     match error.raw_os_error() {
         Some(5) | None => Failure::Run(line),
         _ => Failure::Input(line),
+    }
+}
+
+/// An error in words: what a function refuses has others than files.
+fn why(error: &std::io::Error) -> String {
+    use wharf_compute::Refused::{Damaged, Endless, Failed, NoProgram, NotBuilt, Unruly};
+    let all = [NoProgram, Failed, Endless, Unruly, NotBuilt];
+    let number = error.raw_os_error();
+    match all.iter().find(|refused| number == Some(refused.errno())) {
+        Some(refused) => refused.to_string(),
+        None if number == Some(Damaged.errno()) => {
+            "its bytes have no meaning for the function".to_owned()
+        }
+        None => error.to_string(),
     }
 }
 
@@ -224,21 +280,24 @@ fn with_each<T>(
 fn make(args: &Args, into: &Into, function: Function) -> Result<(), Failure> {
     let Into { image, from, to } = into;
     let mount = fs::open(image)?;
-    let made = make_in(&mount, into, function, args.on == "host");
+    let (from, to) = (from.as_str(), to.as_str());
+    let job = Job::of(function);
+    let made = make_in(&mount, image, [from, to], job, args.on == "host");
     fs::close(image, mount)?;
-    let (taken, made) = made?;
-    let line = format!("{from}: {taken} bytes, {to}: {made} bytes");
-    let value = json!({"from": from, "from_bytes": taken, "to": to, "to_bytes": made});
+    let (taken, Made { bytes, .. }) = made?;
+    let line = format!("{from}: {taken} bytes, {to}: {bytes} bytes");
+    let value = json!({"from": from, "from_bytes": taken, "to": to, "to_bytes": bytes});
     show(args.json, std::iter::once((line, value)));
     Ok(())
 }
 
 fn make_in(
     mount: &Mount,
-    Into { image, from, to }: &Into,
-    function: Function,
+    image: &Path,
+    [from, to]: [&str; 2],
+    job: Job<'_>,
     is_here: bool,
-) -> Result<(u64, u64), Failure> {
+) -> Result<(u64, Made), Failure> {
     let new = OpenFlags {
         exclusive: true,
         ..OpenFlags::CREATE
@@ -249,12 +308,89 @@ fn make_in(
     let target = target.map_err(|error| at_path(image, to, &error))?;
     let all = 0..u64::MAX / 2;
     let made = match is_here {
-        true => source.into_on_host(function, all, &target, 0),
-        false => source.into_on_drive(function, all, &target, 0),
+        true => source.into_on_host(job, all, &target, 0),
+        false => source.into_on_drive(job, all, &target, 0),
     };
     let counted = made.and_then(|made| Ok((source.attributes()?.bytes, made)));
     counted.map_err(|error| {
         let _ = mount.unlink(to);
         at_path(image, from, &error)
     })
+}
+
+/// Copies a program to the drive.
+fn load(image: &Path, program: &Path, path: &str) -> Result<(), Failure> {
+    let at_program = |why: String| input(format!("{}: {why}", program.display()));
+    let bytes = std::fs::read(program).map_err(|error| at_program(error.to_string()))?;
+    check_program(&bytes).map_err(at_program)?;
+    let mount = fs::open(image)?;
+    let new = OpenFlags {
+        exclusive: true,
+        ..OpenFlags::CREATE
+    };
+    let copied = mount.open_file(path, new, 0o755).and_then(|file| {
+        let mut at = 0;
+        while at < bytes.len() {
+            at += file.write_at(at as u64, &bytes[at..])?;
+        }
+        file.sync()
+    });
+    fs::close(image, mount)?;
+    copied.map_err(|error| at_path(image, path, &error))
+}
+
+/// Runs a program on a file.
+fn run_program(args: &Args, run: &Run) -> Result<(), Failure> {
+    let mount = fs::open(&run.image)?;
+    let ran = run_in(&mount, run, args.on == "host");
+    fs::close(&run.image, mount)?;
+    let (value, made) = match ran? {
+        (Made { value, bytes }, None) => (value, bytes),
+        (_, Some(answer)) => {
+            let count = answer.bytes.len() as u64;
+            if let Some(out) = &run.out {
+                give(out, &answer.bytes)?;
+                if out.as_os_str() == "-" {
+                    return Ok(());
+                }
+            }
+            (answer.value, count)
+        }
+    };
+    let line = format!("{}: value {value}, {made} bytes made", run.path);
+    let row = json!({"path": run.path, "value": value, "bytes_made": made});
+    show(args.json, std::iter::once((line, row)));
+    Ok(())
+}
+
+/// What a program came to: what went into a file of the drive, or what it gave.
+fn run_in(mount: &Mount, run: &Run, is_here: bool) -> Result<(Made, Option<Answer>), Failure> {
+    let Run { image, path, .. } = run;
+    let program = mount.open_file(&run.program, OpenFlags::READ, 0);
+    let program = program.map_err(|error| at_path(image, &run.program, &error))?;
+    let job = Job::program(&program, run.argument.as_bytes(), run.count);
+    if let Some(to) = &run.to {
+        let (_, made) = make_in(mount, image, [path, to], job, is_here)?;
+        return Ok((made, None));
+    }
+    let file = mount.open_file(path, OpenFlags::READ, 0);
+    let file = file.map_err(|error| at_path(image, path, &error))?;
+    let answer = compute(&file, job, is_here).map_err(|error| {
+        let at = |why: &str| input(format!("{}:{path}: {why}", image.display()));
+        match error.raw_os_error() {
+            Some(22) => at(&wharf_compute::Refused::ProgramArgument.to_string()),
+            Some(28) => at("the program makes more than 131072 bytes: give them a file of the drive (--to PATH)"),
+            _ => at_path(image, path, &error),
+        }
+    })?;
+    Ok((Made::default(), Some(answer)))
+}
+
+/// Writes what a program gave into a new file, or prints it.
+fn give(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let given = match out.as_os_str() == "-" {
+        true => std::io::stdout().write_all(bytes),
+        false => std::fs::File::create_new(out).and_then(|mut file| file.write_all(bytes)),
+    };
+    given.map_err(|error| input(format!("{}: {error}", out.display())))
 }

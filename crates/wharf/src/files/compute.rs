@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use wharf_compute::{Function, NEIGHBOUR_BYTES, Work};
+use wharf_compute::{Function, NEIGHBOUR_BYTES, PROGRAM_BYTES_MAX, Step, Work};
 use wharf_files::{Errno, FileError};
 use wharf_host::stor::{Computed, Source, StepResult, Target, Vector};
 use wharf_wire::file::VectorFunction;
@@ -15,15 +15,27 @@ use super::{Mount, wait};
 /// Bytes that this process reads at once to compute.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// Bytes of what a program makes that are given back at most; what goes to a file may be longer.
+const PROGRAM_ANSWER_BYTES: u64 = 128 << 10;
+
 /// What is to be computed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Job<'a> {
     /// The function.
-    pub function: Function,
-    /// The vector of [`Function::Nearest`], as little-endian `f32`; the word of [`Function::Search`].
+    pub what: What<'a>,
+    /// The vector of [`Function::Nearest`], as little-endian `f32`; the word of [`Function::Search`]; what a program begins with.
     pub argument: &'a [u8],
-    /// Most neighbours, and places of a word.
+    /// Most neighbours, and places of a word; a number that a program is given.
     pub count: u32,
+}
+
+/// A function.
+#[derive(Clone, Copy)]
+pub enum What<'a> {
+    /// One that is built in.
+    Function(Function),
+    /// The program in this file.
+    Program(&'a File<'a>),
 }
 
 /// What was computed.
@@ -35,18 +47,44 @@ pub struct Answer {
     pub bytes: Vec<u8>,
 }
 
+/// What went into a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Made {
+    /// The function's value.
+    pub value: u64,
+    /// Bytes that it made.
+    pub bytes: u64,
+}
+
 impl<'a> Job<'a> {
     /// The checksum of bytes.
     pub const CHECKSUM: Job<'static> = Job {
-        function: Function::Checksum,
+        what: What::Function(Function::Checksum),
         argument: &[],
         count: 0,
     };
 
+    /// A function without an argument.
+    pub fn of(function: Function) -> Job<'a> {
+        Job {
+            what: What::Function(function),
+            ..Job::CHECKSUM
+        }
+    }
+
+    /// What the program in a file makes, which is open to be read: with an argument, and a number whose meaning it knows.
+    pub fn program(program: &'a File<'a>, argument: &'a [u8], count: u32) -> Job<'a> {
+        Job {
+            what: What::Program(program),
+            argument,
+            count,
+        }
+    }
+
     /// Where a word is: the first `count` places.
     pub fn search(word: &'a [u8], count: u32) -> Job<'a> {
         Job {
-            function: Function::Search,
+            what: What::Function(Function::Search),
             argument: word,
             count,
         }
@@ -55,7 +93,7 @@ impl<'a> Job<'a> {
     /// The `count` vectors that are nearest to one.
     pub fn nearest(query: &'a [u8], count: u32) -> Job<'a> {
         Job {
-            function: Function::Nearest,
+            what: What::Function(Function::Nearest),
             argument: query,
             count,
         }
@@ -63,12 +101,45 @@ impl<'a> Job<'a> {
 
     /// Most bytes of its answer.
     fn answer_bytes(&self) -> u64 {
-        let each = match self.function {
-            Function::Nearest => NEIGHBOUR_BYTES as u64,
-            Function::Search => 8,
-            _ => 0,
+        let count = u64::from(self.count);
+        match self.what {
+            What::Function(Function::Nearest) => NEIGHBOUR_BYTES as u64 * count,
+            What::Function(Function::Search) => 8 * count,
+            What::Function(_) => 0,
+            What::Program(_) => PROGRAM_ANSWER_BYTES,
+        }
+    }
+
+    /// Adds it to a vector, as its last step.
+    fn add_to(&self, vector: &mut Vector, from: Source<'_>, to: Target) {
+        let function = match self.what {
+            What::Function(function) => of_wire(function),
+            What::Program(program) => {
+                vector.program(program.handle());
+                VectorFunction::Program
+            }
         };
-        each * u64::from(self.count)
+        vector.step_with(function, (self.argument, self.count), from, to);
+    }
+
+    /// Begins it in this process.
+    fn begin(&self) -> io::Result<Work> {
+        let begun = match self.what {
+            What::Function(function) => Work::new(function, self.argument, self.count),
+            What::Program(program) => {
+                // One that is too long is refused as such.
+                let mut bytes = vec![0; PROGRAM_BYTES_MAX + 1];
+                let mut filled = 0;
+                while filled < bytes.len() {
+                    match program.read_at(filled as u64, &mut bytes[filled..])? {
+                        0 => break,
+                        count => filled += count,
+                    }
+                }
+                Work::of_program(&bytes[..filled], self.argument, self.count)
+            }
+        };
+        begun.map_err(refused)
     }
 }
 
@@ -161,8 +232,7 @@ impl File<'_> {
             0 => Target::Nothing,
             most => Target::Host(u32::try_from(most).unwrap_or(u32::MAX).min(1 << 24)),
         };
-        let argument = (job.argument, job.count);
-        vector.step_with(of_wire(job.function), argument, self.source(bytes), to);
+        job.add_to(&mut vector, self.source(bytes), to);
         let done = self.last_of(&vector)?;
         Ok(Answer {
             value: done.value,
@@ -170,23 +240,25 @@ impl File<'_> {
         })
     }
 
-    /// Has the drive put what a function makes of bytes of this file into another one, from its byte `offset` on; gives how many bytes that
-    /// is. None of them leaves the drive.
+    /// Has the drive put what a function makes of bytes of this file into another one, from its byte `offset` on. None of them leaves the drive.
     ///
     /// # Errors
     /// As [`File::on_drive`].
     pub fn into_on_drive(
         &self,
-        function: Function,
+        job: Job<'_>,
         bytes: Range<u64>,
         to: &File<'_>,
         offset: u64,
-    ) -> io::Result<u64> {
+    ) -> io::Result<Made> {
         let mut vector = Vector::new();
         let most = to.target(offset, (i64::MAX as u64).saturating_sub(offset));
-        vector.step(of_wire(function), self.source(bytes), most);
+        job.add_to(&mut vector, self.source(bytes), most);
         let done = self.last_of(&vector)?;
-        Ok(done.made)
+        Ok(Made {
+            value: done.value,
+            bytes: done.made,
+        })
     }
 
     /// Has the drive do a vector; gives what its last step came to.
@@ -203,9 +275,16 @@ impl File<'_> {
     /// As [`File::read_at`]; `EINVAL` for bytes that have no meaning.
     pub fn on_host(&self, job: Job<'_>, bytes: Range<u64>) -> io::Result<Answer> {
         let mut answer = Answer::default();
+        let most = job.answer_bytes();
         let keep = |made: &[u8]| {
-            answer.bytes.extend_from_slice(made);
-            Ok(())
+            if most > 0 {
+                answer.bytes.extend_from_slice(made);
+            }
+            // As a command says that had no more room.
+            match answer.bytes.len() as u64 > most {
+                true => Err(io::Error::from_raw_os_error(Errno::ENOSPC.number())),
+                false => Ok(()),
+            }
         };
         let value = self.work(job, bytes, keep)?;
         Ok(Answer { value, ..answer })
@@ -217,17 +296,12 @@ impl File<'_> {
     /// As [`File::on_host`] and [`File::write_at`].
     pub fn into_on_host(
         &self,
-        function: Function,
+        job: Job<'_>,
         bytes: Range<u64>,
         to: &File<'_>,
         offset: u64,
-    ) -> io::Result<u64> {
+    ) -> io::Result<Made> {
         let mut at = offset;
-        let job = Job {
-            function,
-            argument: &[],
-            count: 0,
-        };
         let write = |made: &[u8]| {
             let mut rest = made;
             while !rest.is_empty() {
@@ -237,8 +311,11 @@ impl File<'_> {
             }
             Ok(())
         };
-        self.work(job, bytes, write)?;
-        Ok(at - offset)
+        let value = self.work(job, bytes, write)?;
+        Ok(Made {
+            value,
+            bytes: at - offset,
+        })
     }
 
     fn work(
@@ -247,7 +324,7 @@ impl File<'_> {
         bytes: Range<u64>,
         mut made: impl FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<u64> {
-        let mut work = Work::new(job.function, job.argument, job.count).map_err(refused)?;
+        let mut work = job.begin()?;
         let (mut piece, mut room) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
         let mut at = bytes.start;
         while at < bytes.end {
@@ -265,19 +342,16 @@ impl File<'_> {
             }
         }
         loop {
-            match work.finish(&mut room).map_err(refused)? {
-                0 => return Ok(work.value()),
-                count => made(&room[..count])?,
+            let step = work.finish(&mut room).map_err(refused)?;
+            if step == Step::default() {
+                return Ok(work.value());
             }
+            made(&room[..step.made])?;
         }
     }
 }
 
 /// As the drive says it.
 fn refused(why: wharf_compute::Refused) -> io::Error {
-    let errno = match why {
-        wharf_compute::Refused::Damaged => Errno::EBADMSG,
-        _ => Errno::EINVAL,
-    };
-    io::Error::from_raw_os_error(errno.number())
+    io::Error::from_raw_os_error(why.errno())
 }

@@ -69,7 +69,7 @@ use crate::store::StoreError;
 pub use crate::store::now_ns;
 
 pub use cache::CacheCounts;
-pub use compute::{Answer, Job};
+pub use compute::{Answer, Job, Made, What};
 pub use drive::FileDrive;
 pub use file::File;
 pub(crate) use image::is_socket;
@@ -78,7 +78,7 @@ pub use mount::Mount;
 pub use record::{Recorded, Summary};
 pub use server::{Server, Serving};
 pub use waiting::attach_in_time;
-pub use wharf_compute::{Function, Neighbour};
+pub use wharf_compute::{Function, Neighbour, check_program};
 pub use wharf_drive::config::TokenCheck;
 pub use wharf_files::locks::{LockKind, LockRange, LockSpace};
 pub use wharf_files::volume::Format;

@@ -73,7 +73,7 @@ fn a_calibrated_table_can_be_used_and_one_of_another_version_cannot() {
     place.write("old.toml", text.replace(&version, "version = 1"));
     assert_eq!(
         place.refused(&with(&compare, &["--costs", "old.toml"])),
-        "old.toml: a cost table of version 1, where this program reads version 12: measure again with \
+        "old.toml: a cost table of version 1, where this program reads version 13: measure again with \
          `wharf calibrate --out FILE`"
     );
 }

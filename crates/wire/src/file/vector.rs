@@ -35,6 +35,8 @@ wire_enum! {
         Nearest = 4 => "nearest",
         /// Where a word is.
         Search = 5 => "search",
+        /// What the program does that the command names.
+        Program = 6 => "program",
     }
 }
 
@@ -114,7 +116,7 @@ pub struct VectorStep {
     pub to_kind: u8,
     /// [`STEP_DURABLE`], [`STEP_KEEP`], [`STEP_WHOLE`].
     pub flags: u8,
-    /// Most results of `Nearest`, and of places of `Search`.
+    /// Most results of `Nearest`, and of places of `Search`; a number that a program is given.
     pub count: u32,
     /// Where in the command's buffer the vector or word begins.
     pub argument_offset: u32,
@@ -207,6 +209,11 @@ impl StepOutcome {
 impl Command {
     /// Does the vector in a buffer of `bytes` bytes; the result is how many of its steps were done.
     pub fn vector(nsid: u32, bytes: u32) -> Command {
-        Command::file(IoOpcode::Vector, nsid, FileHandle::default()).at_bytes(0, bytes)
+        Command::vector_with(nsid, FileHandle::default(), bytes)
+    }
+
+    /// The same, with an open file that holds the program of its steps.
+    pub fn vector_with(nsid: u32, program: FileHandle, bytes: u32) -> Command {
+        Command::file(IoOpcode::Vector, nsid, program).at_bytes(0, bytes)
     }
 }

@@ -19,10 +19,10 @@ use super::support::{config, new_rig, run, sound};
 const PAGE: usize = 4096;
 
 /// Where the host's bytes begin, at a page so that a test finds them.
-const HOST: usize = PAGE;
+pub const HOST: usize = PAGE;
 
 /// Bytes of all buffers of commands here.
-const BYTES: usize = 200 << 10;
+pub const BYTES: usize = 200 << 10;
 
 /// Bytes that compress, and in which a word is found.
 fn text(bytes: usize) -> Vec<u8> {
@@ -43,7 +43,7 @@ fn run_with(compute_bytes: u64, test: impl AsyncFnOnce(Asker) + Send + 'static) 
     run(&mut rig, move |host| test(Asker::new(host)));
 }
 
-async fn write(asker: &mut Asker, name: &[u8], data: &[u8]) -> FileHandle {
+pub async fn write(asker: &mut Asker, name: &[u8], data: &[u8]) -> FileHandle {
     let handle = asker.file(UPDATE, name).await;
     if !data.is_empty() {
         asker.put(0, data);
@@ -69,11 +69,11 @@ fn place(kind: PlaceKind, name: u64, offset: usize, bytes: usize) -> (PlaceKind,
     (kind, place)
 }
 
-fn file(handle: FileHandle, offset: usize, bytes: usize) -> (PlaceKind, VectorPlace) {
+pub fn file(handle: FileHandle, offset: usize, bytes: usize) -> (PlaceKind, VectorPlace) {
     place(PlaceKind::File, handle.raw(), offset, bytes)
 }
 
-const NOTHING: (PlaceKind, VectorPlace) = (
+pub const NOTHING: (PlaceKind, VectorPlace) = (
     PlaceKind::Nothing,
     VectorPlace {
         name: 0,
@@ -82,7 +82,7 @@ const NOTHING: (PlaceKind, VectorPlace) = (
     },
 );
 
-fn step(
+pub fn step(
     function: VectorFunction,
     from: (PlaceKind, VectorPlace),
     to: (PlaceKind, VectorPlace),
@@ -98,7 +98,7 @@ fn step(
 }
 
 /// The beginning of a buffer, with the host's bytes behind it.
-fn buffer(head: VectorHead, steps: &[VectorStep], host: &[u8]) -> Vec<u8> {
+pub fn buffer(head: VectorHead, steps: &[VectorStep], host: &[u8]) -> Vec<u8> {
     let mut all = [head.as_bytes(), steps.as_bytes()].concat();
     all.resize(HOST, 0);
     all.extend_from_slice(host);
@@ -112,7 +112,7 @@ async fn send(asker: &mut Asker, buffer: &[u8]) -> Reply {
 }
 
 /// Does a vector; gives its head, and what each step came to.
-async fn done(
+pub async fn done(
     asker: &mut Asker,
     buffers: [u32; 4],
     steps: &[VectorStep],
@@ -450,7 +450,7 @@ fn what_has_no_meaning_is_refused_before_anything_is_done() {
             changed
         };
         let bad: Vec<VectorStep> = vec![
-            with(good, |one| one.function = 6),
+            with(good, |one| one.function = 7),
             with(good, |one| one.from_kind = 5),
             with(good, |one| one.from_kind = PlaceKind::End.raw()),
             with(good, |one| one.to_kind = 255),

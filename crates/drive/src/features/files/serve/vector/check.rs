@@ -1,6 +1,9 @@
 //! What is checked of a vector before anything of it is done.
 
-use wharf_compute::{ARGUMENT_BYTES_MAX, COUNT_MAX, NEIGHBOUR_BYTES};
+use wharf_compute::{
+    ARGUMENT_BYTES_MAX, COUNT_MAX, NEIGHBOUR_BYTES, PROGRAM_BYTES_MAX, PROGRAM_MEMORY_BYTES,
+    PROGRAM_OWN_BYTES, PROGRAM_PIECE_BYTES,
+};
 use wharf_files::vfs::check_range;
 use wharf_wire::file::{
     FileHandle, PlaceKind, STEP_DURABLE, STEP_KEEP, STEP_WHOLE, VECTOR_HEAD_BYTES, VectorFunction,
@@ -10,6 +13,9 @@ use wharf_wire::status::StatusCode;
 
 use super::super::{Call, Refused};
 use super::running::PIECE_BYTES;
+
+/// Bytes that a program takes: itself, its memory, and what it is translated into.
+const PROGRAM_BYTES: u64 = (PROGRAM_BYTES_MAX + PROGRAM_MEMORY_BYTES + PROGRAM_OWN_BYTES) as u64;
 
 impl Call<'_> {
     /// Checks all that a vector says; gives the bytes of memory that it needs.
@@ -35,20 +41,13 @@ impl Call<'_> {
         let function = step.function().ok_or(StatusCode::InvalidField)?;
         let (from, to) = (step.from_kind(), step.to_kind());
         let (from, to) = (from.zip(to)).ok_or(StatusCode::InvalidField)?;
-        let has_argument = matches!(function, VectorFunction::Nearest | VectorFunction::Search);
-        let (at, bytes) = (step.argument_offset, step.argument_bytes);
-        let is_right = match has_argument {
-            true => self.is_within_host(at.into(), bytes.into()),
-            false => (at, bytes, step.count) == (0, 0, 0),
-        };
-        let least = u32::from(function == VectorFunction::Nearest);
-        let is_counted = !has_argument || (least..=COUNT_MAX).contains(&step.count);
-        let is_whole = function != VectorFunction::Nearest || bytes.is_multiple_of(4);
-        let is_short = bytes as usize <= ARGUMENT_BYTES_MAX && (bytes > 0 || !has_argument);
-        if !(is_right && is_counted && is_whole && is_short)
+        if !self.is_argument(function, step)
             || step.flags & !(STEP_DURABLE | STEP_KEEP | STEP_WHOLE) != 0
         {
             return Err(StatusCode::InvalidField.into());
+        }
+        if function == VectorFunction::Program {
+            self.handle()?;
         }
         self.check_place(head, from, &step.from)?;
         self.check_place(head, to, &step.to)?;
@@ -62,6 +61,29 @@ impl Call<'_> {
             return Err(StatusCode::InvalidField.into());
         }
         Ok(())
+    }
+
+    /// Whether what a function is given besides bytes has a meaning.
+    fn is_argument(&self, function: VectorFunction, step: &VectorStep) -> bool {
+        let (at, bytes) = (step.argument_offset, step.argument_bytes as usize);
+        let is_there = || self.is_within_host(at.into(), bytes as u64);
+        match function {
+            VectorFunction::Nearest => {
+                let is_whole = bytes.is_multiple_of(4);
+                let is_short = (1..=ARGUMENT_BYTES_MAX).contains(&bytes);
+                is_whole && is_short && (1..=COUNT_MAX).contains(&step.count) && is_there()
+            }
+            VectorFunction::Search => {
+                let is_short = (1..=ARGUMENT_BYTES_MAX).contains(&bytes);
+                is_short && step.count <= COUNT_MAX && is_there()
+            }
+            VectorFunction::Program if bytes > 0 => bytes <= PROGRAM_PIECE_BYTES && is_there(),
+            VectorFunction::Program => at == 0,
+            VectorFunction::Copy
+            | VectorFunction::Checksum
+            | VectorFunction::Compress
+            | VectorFunction::Decompress => (at, bytes, step.count) == (0, 0, 0),
+        }
     }
 
     fn check_place(
@@ -108,10 +130,12 @@ impl Call<'_> {
 
 /// Bytes that the function of a step keeps.
 fn needed(step: &VectorStep) -> u64 {
+    let count = u64::from(step.count);
     let kept = match step.function() {
-        Some(VectorFunction::Nearest) => NEIGHBOUR_BYTES as u64,
-        Some(VectorFunction::Search) => 8,
+        Some(VectorFunction::Nearest) => NEIGHBOUR_BYTES as u64 * count,
+        Some(VectorFunction::Search) => 8 * count,
+        Some(VectorFunction::Program) => PROGRAM_BYTES,
         _ => 0,
     };
-    u64::from(step.argument_bytes) + kept * u64::from(step.count)
+    u64::from(step.argument_bytes) + kept
 }

@@ -1,24 +1,31 @@
 //! One step: its function works on piece after piece.
 
-use wharf_compute::{ARGUMENT_BYTES_MAX, Function, Step, Work};
+use wharf_compute::{ARGUMENT_BYTES_MAX, Function, PROGRAM_BYTES_MAX, Refused, Step, Work};
 use wharf_files::{Errno, FileError};
 use wharf_runtime::Op;
 use wharf_wire::dma::PAGE_BYTES;
-use wharf_wire::file::{STEP_DURABLE, STEP_WHOLE, StepOutcome, VectorFunction, VectorStep};
+use wharf_wire::file::{
+    PlaceKind, STEP_DURABLE, STEP_WHOLE, StepOutcome, VectorFunction, VectorPlace, VectorStep,
+};
 
 use super::super::super::tasks::FileCore;
 use super::places::Rest;
 use super::running::{PIECE_BYTES, Running};
 
-/// Most bytes that a function takes, or makes, in one turn.
+/// Instructions of a program that are charged at once.
+const FUEL_UNIT: u64 = 1_000;
+
+/// Most bytes that any function takes, or makes, in one turn.
 const TURN_BYTES: usize = 8 << 10;
 
 /// A function, and what it is charged as.
 struct Worker {
     work: Work,
     op: Op,
-    /// Bytes that are not a page yet.
-    owed: usize,
+    /// Bytes, or instructions of a program, that are not enough to be charged yet.
+    owed: u64,
+    /// Bytes that are no page yet that passed the drive's memory.
+    moved: usize,
 }
 
 /// What a step has come to so far.
@@ -69,7 +76,11 @@ impl Running<'_> {
         outcome
     }
 
-    async fn worker(&self, function: VectorFunction, step: &VectorStep) -> Result<Worker, Errno> {
+    async fn worker(
+        &self,
+        function: VectorFunction,
+        step: &VectorStep,
+    ) -> Result<Worker, FileError> {
         let bytes = (step.argument_bytes as usize).min(ARGUMENT_BYTES_MAX);
         let mut argument = vec![0; bytes];
         if bytes > 0 {
@@ -77,12 +88,45 @@ impl Running<'_> {
             let copied = (self.call).copy_out(step.argument_offset as usize, &mut argument);
             copied.map_err(|_| Errno::EFAULT)?;
         }
-        let (function, op) = function_of(function);
+        let Some((function, op)) = function_of(function) else {
+            return self.program(&argument, step.count).await;
+        };
         let work = Work::new(function, &argument, step.count);
         Ok(Worker {
-            work: work.map_err(|_| Errno::EINVAL)?,
+            work: work.map_err(errno_of)?,
             op,
             owed: 0,
+            moved: 0,
+        })
+    }
+
+    /// The program in the file that the command names, as it is now.
+    async fn program(&self, argument: &[u8], count: u32) -> Result<Worker, FileError> {
+        let place = VectorPlace::of_file(self.call.command.file_handle(), 0, u64::MAX);
+        let mut rest = Rest::of(PlaceKind::File, &place, 0);
+        let mut bytes = vec![0; PROGRAM_BYTES_MAX + 1];
+        let mut count_read = 0;
+        while count_read < bytes.len() {
+            match self.take(&mut rest, &mut bytes[count_read..]).await? {
+                0 => break,
+                more => count_read += more,
+            }
+        }
+        // One that is too long is refused as such.
+        let program = &bytes[..count_read];
+        let cpu = &self.call.at.core.cpu;
+        let work = cpu.work_counted(Op::ProgramFuel, || {
+            let begun = Work::of_program(program, argument, count);
+            begun.map_or_else(
+                |refused| (0, Err(refused)),
+                |mut work| ((work.take_fuel() / FUEL_UNIT) as u32, Ok(work)),
+            )
+        });
+        Ok(Worker {
+            work: work.map_err(errno_of)?,
+            op: Op::ProgramFuel,
+            owed: 0,
+            moved: 0,
         })
     }
 
@@ -96,34 +140,32 @@ impl Running<'_> {
             if count == 0 {
                 break;
             }
-            if self.call.is_revoked() || self.call.queue_closes() {
-                return Err(Errno::EACCES.into());
-            }
             state.outcome.taken += count as u64;
             let mut rest = &piece[..count];
             while !rest.is_empty() {
-                let taken = self.turn(worker, state, Some(rest)).await?;
-                rest = &rest[taken..];
+                let step = self.turn(worker, state, Some(rest)).await?;
+                rest = &rest[step.taken..];
             }
             // What was made of a piece is there before the next one is taken.
             self.flush(state).await?;
         }
         loop {
-            let filled = state.filled;
-            self.turn(worker, state, None).await?;
-            if state.filled == filled {
+            if self.turn(worker, state, None).await? == Step::default() {
                 return self.flush(state).await;
             }
         }
     }
 
-    /// Has the function take some of its input, or finish, in a turn; gives how much it took.
+    /// Has the function take some of its input, or finish, in a turn; gives what it did.
     async fn turn(
         &self,
         worker: &mut Worker,
         state: &mut State,
         input: Option<&[u8]>,
-    ) -> Result<usize, FileError> {
+    ) -> Result<Step, FileError> {
+        if self.call.is_revoked() || self.call.queue_closes() {
+            return Err(Errno::EACCES.into());
+        }
         if state.room.len() - state.filled < TURN_BYTES {
             self.flush(state).await?;
         }
@@ -131,15 +173,12 @@ impl Running<'_> {
         let asked_ns = core.cpu.now();
         let turn = core.state::<FileCore>().turns.take().await;
         let begun_ns = core.cpu.now();
-        let room = &mut state.room[state.filled..][..TURN_BYTES];
+        let room = &mut state.room[state.filled..][..turn_bytes(worker.op)];
         let step = core
             .cpu
             .work_counted(worker.op, || worker.once(input, room));
-        let step = step.map_err(|refused| match refused {
-            wharf_compute::Refused::Damaged => Errno::EBADMSG,
-            _ => Errno::EINVAL,
-        })?;
-        let pages = step.taken.max(step.made).div_ceil(PAGE_BYTES) as u32;
+        let step = step.map_err(errno_of)?;
+        let pages = worker.moved(&step, input.is_none());
         if let Some(memory) = core.memory() {
             let moved_ns = memory.moved_ns(&core.cpu, pages);
             core.cpu.sleep_until(moved_ns).await;
@@ -151,7 +190,7 @@ impl Running<'_> {
         drop(turn);
         // Whatever else the core has to do comes first.
         core.cpu.yield_now().await;
-        Ok(step.taken)
+        Ok(step)
     }
 
     async fn flush(&self, state: &mut State) -> Result<(), FileError> {
@@ -169,38 +208,69 @@ impl Running<'_> {
 }
 
 impl Worker {
-    /// Works once; gives the pages that it is charged for, too.
-    fn once(
-        &mut self,
-        input: Option<&[u8]>,
-        room: &mut [u8],
-    ) -> (u32, Result<Step, wharf_compute::Refused>) {
+    /// Works once; gives the pages that it is charged for, too, or thousands of a program's instructions.
+    fn once(&mut self, input: Option<&[u8]>, room: &mut [u8]) -> (u32, Result<Step, Refused>) {
         let done = match input {
-            Some(input) => self.work.step(&input[..input.len().min(TURN_BYTES)], room),
-            None => self.work.finish(room).map(|made| Step { taken: 0, made }),
+            Some(input) => {
+                let bytes = input.len().min(turn_bytes(self.op));
+                self.work.step(&input[..bytes], room)
+            }
+            None => self.work.finish(room),
         };
-        let bytes = done.map_or(0, |step| step.taken.max(step.made));
+        let (more, unit) = match self.op {
+            Op::ProgramFuel => (self.work.take_fuel(), FUEL_UNIT),
+            _ => {
+                let bytes = done.map_or(0, |step| step.taken.max(step.made));
+                (bytes as u64, PAGE_BYTES as u64)
+            }
+        };
         // The last part of a page is charged as a whole one, at the end.
-        self.owed += bytes;
-        let pages = match input {
-            Some(_) => self.owed / PAGE_BYTES,
-            None => self.owed.div_ceil(PAGE_BYTES),
+        self.owed += more;
+        let units = match input {
+            Some(_) => self.owed / unit,
+            None => self.owed.div_ceil(unit),
         };
-        self.owed = self.owed.saturating_sub(pages * PAGE_BYTES);
-        (pages as u32, done)
+        self.owed = self.owed.saturating_sub(units * unit);
+        (units as u32, done)
+    }
+
+    /// Pages that passed the drive's memory; the last part of one counts as a whole one, at the end.
+    fn moved(&mut self, step: &Step, is_end: bool) -> u32 {
+        self.moved += step.taken.max(step.made);
+        let pages = match is_end {
+            true => self.moved.div_ceil(PAGE_BYTES),
+            false => self.moved / PAGE_BYTES,
+        };
+        self.moved = self.moved.saturating_sub(pages * PAGE_BYTES);
+        pages as u32
     }
 }
 
-/// The function of a number, and what 4 KiB of it are charged as.
-fn function_of(function: VectorFunction) -> (Function, Op) {
-    match function {
+/// Most bytes that a function takes, or makes, in one turn: what it does with them takes a few microseconds, as a read that comes meanwhile
+/// has several turns of its own to wait for.
+fn turn_bytes(op: Op) -> usize {
+    match op {
+        Op::DeflatePage => 1 << 10,
+        Op::InflatePage => 2 << 10,
+        _ => TURN_BYTES,
+    }
+}
+
+/// The function of a number, and what 4 KiB of it are charged as; none for a program.
+fn function_of(function: VectorFunction) -> Option<(Function, Op)> {
+    Some(match function {
         VectorFunction::Copy => (Function::Copy, Op::DriveCopy),
         VectorFunction::Checksum => (Function::Checksum, Op::ChecksumPage),
         VectorFunction::Compress => (Function::Compress, Op::DeflatePage),
         VectorFunction::Decompress => (Function::Decompress, Op::InflatePage),
         VectorFunction::Nearest => (Function::Nearest, Op::DistancePage),
         VectorFunction::Search => (Function::Search, Op::SearchPage),
-    }
+        VectorFunction::Program => return None,
+    })
+}
+
+fn errno_of(refused: Refused) -> Errno {
+    Errno::of_number(refused.errno()).unwrap_or(Errno::EINVAL)
 }
 
 /// The number that says it.
