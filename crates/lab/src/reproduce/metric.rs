@@ -40,6 +40,8 @@ pub enum Metric {
     LinkBytes,
     /// Share of the time of requests in which they waited for room in the host's cache.
     Stalled,
+    /// Share of what is computed that the drive computes.
+    DriveComputed,
     /// The 99th percentile of the latency of reads, in microseconds.
     ReadP99,
     /// Pages that a disk behind a cache compressed and wrote, of all units that were touched, for each that left the cache.
@@ -161,6 +163,7 @@ impl Metric {
             Metric::WriteMean => "mean latency of writes, µs",
             Metric::LinkBytes => "bytes on the link by byte",
             Metric::Stalled => "share of time stalled",
+            Metric::DriveComputed => "share that the drive computes",
             Metric::ReadP99 => "p99 latency of reads, µs",
             Metric::DiskWriteAmplification => "write amplification",
             Metric::SeeksPerRead => "seeks by read",
@@ -225,6 +228,11 @@ impl Metric {
             }
             Metric::LinkBytes => row.link_bytes_per_byte.ok_or("nothing was moved")?,
             Metric::Stalled => share(row, "stalled"),
+            Metric::DriveComputed => {
+                let count = |side: &str| row.gauge(side).ok_or("this design does not choose");
+                let (host, drive) = (count("computed_by_host")?, count("computed_by_drive")?);
+                drive / (host + drive)
+            }
             Metric::ReadP99 => read(row)?.p99,
             Metric::DiskWriteAmplification => behind(row, "disk_write_amplification")?,
             Metric::SeeksPerRead => behind(row, "seeks_per_read")?,
@@ -402,7 +410,7 @@ fn host(row: &Row) -> impl Iterator<Item = &CpuGroup> {
 /// CPU time of clients and services. Designs in the program poll and so take all of their CPUs' time;
 /// the operating system's cache lets a waiting thread sleep.
 fn host_us(row: &Row) -> f64 {
-    let sleeps = row.design == super::run::KERNEL.design;
+    let sleeps = row.design == super::variant::KERNEL.design;
     let share = |group: &CpuGroup| if sleeps { group.busy_share } else { 1.0 };
     host(row)
         .map(|group| share(group) * time_us(row, group))

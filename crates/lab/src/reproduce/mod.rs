@@ -37,6 +37,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 mod text;
+mod variant;
 mod verdict;
 mod vocabulary;
 
@@ -58,12 +59,13 @@ pub use metric::Metric;
 pub use outcome::{Finding, FoundClaim, FoundPanel, FoundSeries, Ground, Reproduction, SCHEMA};
 pub use page::{index, page};
 pub use paper::{ClaimKind, Paper, PaperClaim, PaperFigure, PaperRow, PaperTable};
-pub use run::{Mode, Run, Start, Variant, Workloads};
+pub use run::{Device, Mode, Run, Start, Workloads};
 pub use runs::{Gap, Measured, Traits, designs_built_in};
 pub use score::{Merged, Score};
 pub use setup::{SCALE_MAX, Scale};
 pub use subject::{Chosen, Subject, select};
 pub use text::{listing, render, summary};
+pub use variant::Variant;
 pub use verdict::{CLOSELY_WITHIN, Verdict, WITHIN, judge};
 
 /// How a reproduction is made.

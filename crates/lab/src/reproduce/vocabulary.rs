@@ -17,12 +17,13 @@ use crate::config::nearest::nearest;
 use crate::result::CpuPart;
 
 /// Metrics that are a word.
-const PLAIN: [(&str, Metric); 34] = [
+const PLAIN: [(&str, Metric); 35] = [
     ("bandwidth", Metric::Bandwidth),
     ("mean_latency", Metric::MeanLatency),
     ("read_mean", Metric::ReadMean),
     ("write_mean", Metric::WriteMean),
     ("link_bytes", Metric::LinkBytes),
+    ("drive_computed", Metric::DriveComputed),
     ("stalled", Metric::Stalled),
     ("read_p99", Metric::ReadP99),
     ("disk_write_amplification", Metric::DiskWriteAmplification),

@@ -7,6 +7,7 @@
 //! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
 //! | `near.rs` | the same by way of the drive's cache; its budgets are walls, and it moves the bytes that are asked for alone |
 //! | `vector.rs` | functions of bytes give what their definitions say; whatever a vector says, nothing of others is seen or harmed |
+//! | `vector_cuts.rs` | what the steps of a vector made durable outlives a power cut, in their order |
 //! | `wasm.rs` | a program does what it says, or is stopped with a reason; reads go on beside it |
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
 //! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
@@ -37,5 +38,6 @@ mod support;
 mod tokens;
 mod turns;
 mod vector;
+mod vector_cuts;
 mod wasm;
 mod writers;

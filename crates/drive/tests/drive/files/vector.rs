@@ -25,7 +25,7 @@ pub const HOST: usize = PAGE;
 pub const BYTES: usize = 200 << 10;
 
 /// Bytes that compress, and in which a word is found.
-fn text(bytes: usize) -> Vec<u8> {
+pub fn text(bytes: usize) -> Vec<u8> {
     let words = ["page ", "frame ", "drive ", "needle ", "flash\n"];
     let mut rng = Seed(3).rng();
     let mut all = Vec::new();
@@ -53,7 +53,7 @@ pub async fn write(asker: &mut Asker, name: &[u8], data: &[u8]) -> FileHandle {
     handle
 }
 
-async fn read(asker: &mut Asker, handle: FileHandle) -> Vec<u8> {
+pub async fn read(asker: &mut Asker, handle: FileHandle) -> Vec<u8> {
     let command = asker.aimed(Command::read_file(1, handle, 0, BYTES as u32));
     let count = asker.send(command).await.done().unwrap();
     asker.got(count as usize)

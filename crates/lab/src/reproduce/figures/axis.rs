@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::setting::Setting;
 use crate::reproduce::metric::Metric;
-use crate::reproduce::run::{Variant, Workloads};
+use crate::reproduce::run::Workloads;
+use crate::reproduce::variant::Variant;
 
 /// Settings one after another: those of each list in the order of the fields.
 #[derive(Debug, Clone, Default, Deserialize)]

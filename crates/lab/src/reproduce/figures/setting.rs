@@ -7,9 +7,10 @@ use crate::config::ArrayLayout;
 use crate::input::ClientRule;
 use crate::reproduce::figure::Cell;
 use crate::reproduce::metric::Metric;
-use crate::reproduce::run::{CLIENTS, Run, Start, Variant, Workloads};
+use crate::reproduce::run::{Device, Run, Start, Workloads};
 use crate::reproduce::setup::scala::slowness;
 use crate::reproduce::subject::Subject;
+use crate::reproduce::variant::{CLIENTS, Variant};
 
 /// Some of what makes a cell. A cell is of several, of which each takes precedence over those before it; what none of
 /// them says is as the paper's set-up has it.
@@ -46,6 +47,8 @@ pub struct Setting {
     pub cache_percent: Option<u32>,
     /// Files are on flash, where the set-up has persistent memory.
     pub is_on_flash: Option<bool>,
+    /// How fast the drive is.
+    pub device: Option<Device>,
     /// How many times longer the run is.
     pub stretch: Option<u32>,
     /// A design with managers has its number of them for each drive.
@@ -91,7 +94,7 @@ impl Setting {
             };
         }
         either! {
-            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible added_us cache_percent is_on_flash stretch
+            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible added_us cache_percent is_on_flash device stretch
             managers_by_drive gc_aware dealt_in_turn frame_index layout start times in_drives ideal untested
         }
     }
@@ -135,6 +138,7 @@ impl Setting {
             added_us: self.added_us.unwrap_or(0),
             cache_percent: self.cache_percent.unwrap_or(0),
             is_on_flash: self.is_on_flash.unwrap_or(false),
+            device: self.device.unwrap_or(usual.device),
             stretch: self.stretch.unwrap_or(usual.stretch),
             gc_aware: self.gc_aware.unwrap_or(usual.gc_aware),
             frame_index: self.frame_index.unwrap_or(usual.frame_index),

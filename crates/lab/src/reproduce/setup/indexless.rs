@@ -138,8 +138,8 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::run::LRU;
     use crate::reproduce::setup::SCALE_MAX;
+    use crate::reproduce::variant::LRU;
 
     #[test]
     fn disks_of_every_scale_can_be_built() {

@@ -11,7 +11,7 @@ use wharf_workload::files::{FileJob, FileSpec, Personality};
 use super::{Load, Scale};
 use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
 use crate::input::ClientRule;
-use crate::reproduce::run::{Mode, OmniMode, Run};
+use crate::reproduce::run::{Device, Mode, OmniMode, Run};
 use crate::reproduce::runs::Gap;
 
 /// Requests under way of a thread.
@@ -80,9 +80,8 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
         format!("drive.firmware.cores={}", run.cores),
         // A queue of each file (section 3.2), whose commands go to the cores in turn.
         format!("drive.firmware.queues_max={}", run.clients),
-        // 900 ns there and back (Table 4).
-        "drive.link.latency_ns=450ns".into(),
     ];
+    sets.extend(speed(run.device));
     let of_media = match run.is_on_flash {
         true => vec![format!(
             "drive.geometry.blocks_per_plane={}",
@@ -100,6 +99,26 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
     };
     sets.extend(of_media);
     Ok(load_drive(preset, &Sets::parse(&sets)?)?.0)
+}
+
+/// What a drive so fast has (Figure 9, Table 4): how slow its cores are beside the host's of 2.7 GHz, its memory, and half of what the
+/// link takes there and back.
+fn speed(device: Device) -> Vec<String> {
+    let (slowness, memory_gb_s, link_ns) = match device {
+        // Memory does not hold it up.
+        Device::Usual => (1.0, None, 900),
+        Device::Fast => (1.0, Some(120), 900),
+        Device::Middle => (2.7 / 2.0, Some(60), 1_200),
+        Device::Slow => (2.7 / 1.2, Some(16), 1_500),
+        Device::SlowCpu => (2.7 / 1.2, None, 900),
+        Device::SlowMemory => (1.0, Some(16), 900),
+    };
+    let mut sets = vec![
+        format!("drive.firmware.slowness={slowness}"),
+        format!("drive.link.latency_ns={}ns", link_ns / 2),
+    ];
+    sets.extend(memory_gb_s.map(|gb_s: u32| format!("drive.memory.mb_s={}", gb_s * 1_000)));
+    sets
 }
 
 /// The host of a run.
@@ -202,8 +221,8 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::run::OMNI;
     use crate::reproduce::setup::SCALE_MAX;
+    use crate::reproduce::variant::OMNI;
 
     #[test]
     fn drives_of_every_scale_hold_their_files_with_room_for_a_file_system() {

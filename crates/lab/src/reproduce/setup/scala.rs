@@ -21,8 +21,9 @@ use super::{Load, Scale};
 use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
 use crate::input::{ClientRule, Made};
 use crate::replay::Submission;
-use crate::reproduce::run::{CLIENTS, KERNEL, Run, SCALA, TRI_2M};
+use crate::reproduce::run::Run;
 use crate::reproduce::runs::Gap;
+use crate::reproduce::variant::{CLIENTS, KERNEL, SCALA, TRI_2M};
 
 /// Requests that each client keeps in flight (section 6.2).
 pub(super) const DEPTH: u32 = 32;

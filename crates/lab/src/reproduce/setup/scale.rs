@@ -244,8 +244,8 @@ mod tests {
     use crate::config::ArrayLayout;
     use crate::input::Input;
     use crate::replay::volume_bytes;
-    use crate::reproduce::run::SCALE;
     use crate::reproduce::setup::SCALE_MAX;
+    use crate::reproduce::variant::SCALE;
 
     #[test]
     fn drives_of_every_scale_can_be_built_and_hold_the_files() {

@@ -188,8 +188,8 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::run::DIRECT_ALONE;
     use crate::reproduce::setup::SCALE_MAX;
+    use crate::reproduce::variant::DIRECT_ALONE;
 
     #[test]
     fn drives_of_every_scale_hold_their_files_with_room_for_a_file_system() {
