@@ -247,7 +247,7 @@ fn a_program_has_turns() {
     let mut work = Work::of_program(&slow, &[], 0).unwrap();
     let (mut turns, mut fuel) = (1, 0);
     let begun = work.take_fuel();
-    assert_eq!(begun, slow.len() as u64);
+    assert!((BEGIN_FUEL..2 * BEGIN_FUEL).contains(&begun), "{begun}");
     let mut room = [0; 8];
     while work.step(b"abc", &mut room).unwrap().is_pending {
         let taken = work.take_fuel();
