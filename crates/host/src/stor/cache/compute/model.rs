@@ -6,6 +6,9 @@
 //! what was measured while running. Nothing is known at first, so both sides are tried; later one of 64 goes the other way, if
 //! that is not known to be far worse. Who was chosen last stays so as long as the other is not 5 % better.
 //!
+//! What others wait for a request counts too ([`Model::held_up_ns`]): each would else choose the drive until that is as slow as the host, and all
+//! would be slower than they need be.
+//!
 //! Terms are left out by [`Compute`], as the paper's Figure 8 adds them one by one.
 
 use serde::{Deserialize, Serialize};
@@ -100,6 +103,30 @@ impl Mean {
     }
 }
 
+/// What was measured of something: its mean, and the least, which is what it takes when nobody is in the way.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    mean: Mean,
+    least: Option<f64>,
+}
+
+/// A value above the least has that rise by this share of the difference: less may not be seen any more.
+const RISES: f64 = 1.0 / 65_536.0;
+
+impl Known {
+    fn note(&mut self, value: f64) {
+        self.mean.note(value);
+        self.least = Some(match self.least {
+            Some(least) if least < value => least + (value - least) * RISES,
+            _ => value,
+        });
+    }
+
+    fn least(self, count: u64) -> f64 {
+        self.least.unwrap_or(0.0) * count as f64
+    }
+}
+
 /// Runs of a side after which it is known.
 const KNOWN: u64 = 4;
 
@@ -115,16 +142,18 @@ const BETTER: f64 = 0.95;
 /// What is known, in nanoseconds: of each place for a page, and all else for a page.
 #[derive(Debug, Default)]
 pub(in crate::stor::cache) struct Model {
-    host_here: Mean,
-    host_near: Mean,
-    host_stored: Mean,
+    host_here: Known,
+    host_near: Known,
+    host_stored: Known,
     host_computes: Mean,
     drive_here: Mean,
-    drive_near: Mean,
-    drive_stored: Mean,
+    drive_near: Known,
+    drive_stored: Known,
     drive_computes: Mean,
+    /// For a command, without waiting in the drive.
+    drive_around: Known,
     /// For a command.
-    drive_around: Mean,
+    drive_waits: Mean,
     last: Option<Side>,
     decisions: Decisions,
 }
@@ -177,26 +206,45 @@ impl Model {
 
     /// What each side is expected to take, in nanoseconds.
     fn expect(&self, compute: Compute, places: Places) -> (f64, f64) {
-        let mut host = self.host_here.times(places.here)
-            + self.host_near.times(places.near)
-            + self.host_stored.times(places.stored);
+        let mut host = self.host_here.mean.times(places.here)
+            + self.host_near.mean.times(places.near)
+            + self.host_stored.mean.times(places.stored);
         let mut drive = self.drive_here.times(places.here)
-            + self.drive_near.times(places.near)
-            + self.drive_stored.times(places.stored + places.here);
+            + self.drive_near.mean.times(places.near)
+            + self.drive_stored.mean.times(places.stored + places.here);
         if compute != Compute::Data {
             host += self.host_computes.times(places.all());
             drive += self.drive_computes.times(places.all());
         }
         if compute == Compute::Dynamic {
-            drive += self.drive_around.times(1);
+            drive += self.drive_around.mean.times(1) + self.drive_waits.times(1);
+            let (by_host, by_drive) = self.held_up_ns(places, drive);
+            host += by_host;
+            drive += by_drive;
         }
         (host, drive)
+    }
+
+    /// How long others wait for what either side has the drive do, where the drive is expected to take `drive_ns` in all.
+    ///
+    /// What takes longer than it need waits for others that are before it; as many will be behind it, and wait for it. So on the drive's side
+    /// it is as much as that waiting itself, and on the host's the share of it that its reads and writes keep the drive busy for, beside what
+    /// a command on the drive's side does.
+    fn held_up_ns(&self, places: Places, drive_ns: f64) -> (f64, f64) {
+        let around = self.drive_around.least(1);
+        let of_drive = self.drive_near.least(places.near)
+            + self.drive_stored.least(places.stored + places.here)
+            + self.drive_computes.times(places.all());
+        let of_host = self.host_near.least(places.near) + self.host_stored.least(places.stored);
+        let waits = (drive_ns - of_drive - around).max(0.0);
+        let share = (of_host - around).max(0.0) / of_drive.max(1.0);
+        (waits * share.min(1.0), waits)
     }
 
     /// The host has computed.
     pub(super) fn host_ran(&mut self, places: Places, ran: HostRan) {
         let pages = places.all() as f64;
-        let mean = match places {
+        let known = match places {
             Places {
                 near: 0, stored: 0, ..
             } => Some(&mut self.host_here),
@@ -209,8 +257,8 @@ impl Model {
             // What took how much of it nobody knows.
             _ => None,
         };
-        if let Some(mean) = mean {
-            mean.note((ran.read_ns + ran.written_ns) as f64 / pages);
+        if let Some(known) = known {
+            known.note((ran.read_ns + ran.written_ns) as f64 / pages);
         }
         self.host_computes.note(ran.computed_ns as f64 / pages);
     }
@@ -222,23 +270,23 @@ impl Model {
             self.drive_here
                 .note(ran.dropped_ns as f64 / places.here as f64);
         }
-        let mean = match places {
+        let known = match places {
             Places { near: 0, .. } => Some(&mut self.drive_stored),
             Places {
                 here: 0, stored: 0, ..
             } => Some(&mut self.drive_near),
             _ => None,
         };
-        if let Some(mean) = mean {
-            mean.note(ran.moved_ns as f64 / pages);
+        if let Some(known) = known {
+            known.note(ran.moved_ns as f64 / pages);
         }
         self.drive_computes.note(ran.computed_ns as f64 / pages);
         let within = ran.moved_ns + ran.computed_ns;
         // Waiting is as long for the next one as the core has others now.
         let now_ns = u64::from(ran.queued) * ran.computed_ns;
         let around = ran.all_ns.saturating_sub(within + ran.waited_ns);
-        self.drive_around
-            .note((around + ran.waited_ns.max(now_ns)) as f64);
+        self.drive_around.note(around as f64);
+        self.drive_waits.note(ran.waited_ns.max(now_ns) as f64);
     }
 
     pub(in crate::stor::cache) fn decisions(&self) -> Decisions {
@@ -327,6 +375,25 @@ mod tests {
             drive(2_000, 1_000),
         );
         assert!(on_drive > 5_000, "{on_drive} of 6400");
+    }
+
+    /// The drive has much to do, and the drive's side is a tenth faster; but the host's has the drive do half as much.
+    #[test]
+    fn who_holds_others_up_for_less_is_chosen() {
+        for (compute, is_on_drive) in [(Compute::Exec, true), (Compute::Dynamic, false)] {
+            let mut model = Model::default();
+            let alone = (STORED, 200);
+            run(&mut model, compute, alone, host(4_000), drive(4_000, 2_000));
+            let busy = (STORED, 2_000);
+            let on_drive = run(
+                &mut model,
+                compute,
+                busy,
+                host(40_000),
+                drive(34_000, 2_000),
+            );
+            assert_eq!(on_drive > 1_000, is_on_drive, "{compute:?}: {on_drive}");
+        }
     }
 
     #[test]
