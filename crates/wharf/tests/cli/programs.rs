@@ -7,6 +7,7 @@ use serde_json::Value;
 use wharf_runtime::Seed;
 
 use crate::file_system::with_image;
+use crate::served::Serving;
 use crate::support::Place;
 
 /// The example programs.
@@ -225,4 +226,36 @@ fn programs_that_misbehave_are_stopped_with_a_reason_and_the_drive_goes_on() {
         "{listed}"
     );
     place.ok(&["fs", "check", "drive.img"]);
+}
+
+/// Its program would have run for hours, and takes more than half of the memory for vectors.
+#[test]
+fn the_program_of_a_killed_process_ends_and_others_have_the_memory() {
+    let place = with_image();
+    place.write("text", vec![b'a'; 1_000_000]);
+    place.ok(&["fs", "cp", "text", "drive.img:/text"]);
+    let slow = "(local $left i32) (local.set $left (i32.const 3000000))
+        (loop $on (br_if $on (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+        (i64.const 1)";
+    let fast = "(i64.extend_i32_u (local.get 0))";
+    for (name, body) in [("slow", slow), ("fast", fast)] {
+        place.write(name, stepping(body));
+        place.ok(&["compute", "load", "drive.img", name, &format!("/{name}")]);
+    }
+    let serving = Serving::start(&place, &[]);
+    for _ in 0..3 {
+        let mut running = Command::new(env!("CARGO_BIN_EXE_wharf"))
+            .args(["compute", "run", "drive.sock", "/slow", "/text"])
+            .current_dir(place.path())
+            .spawn()
+            .unwrap();
+        #[allow(clippy::disallowed_methods)] // It is to be amid its program.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(running.try_wait().unwrap().is_none(), "it ended by itself");
+        running.kill().unwrap();
+        running.wait().unwrap();
+        let run = ["compute", "run", "drive.sock", "/fast", "/text"];
+        assert_eq!(place.ok(&run).trim(), "/text: value 0, 0 bytes made");
+    }
+    serving.end();
 }
