@@ -113,7 +113,7 @@ pub enum Refused {
     #[error("the bytes end within a vector of {0} bytes")]
     Partial(usize),
     /// Programs are not built in.
-    #[error("this build runs no programs: it was made without the feature `programs`")]
+    #[error("programs are not built in: it takes the feature `programs`")]
     NotBuilt,
     /// It is none, or lacks what a program has to have, or wants more memory than there is.
     #[error("the file is no program that can run here")]

@@ -16,9 +16,11 @@
 //! | `wharf_finish` | `(room_bytes: i32) -> i64` | not needed: makes what is left, until that is nothing |
 //! | `wharf_value` | `() -> i64` | not needed: its value; without it the value is how many bytes it made |
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use wasmi::{
-    CompilationMode, Config, EnforcedLimits, Engine, Func, Instance, Linker, Memory, Module,
-    ResumableCall, ResumableCallOutOfFuel, Store, StoreLimits, StoreLimitsBuilder, Val, ValType,
+    CompilationMode, Config, Engine, Func, Instance, Linker, Memory, Module, ResumableCall,
+    ResumableCallOutOfFuel, Store, StoreLimits, StoreLimitsBuilder, Val, ValType,
 };
 
 use super::{
@@ -80,15 +82,23 @@ enum Stage {
 /// # Errors
 /// What is wrong.
 pub fn check_program(program: &[u8]) -> Result<(), String> {
-    begin(program, CompilationMode::Eager).map(drop)
+    begin(program).map(drop)
 }
 
-fn engine(mode: CompilationMode) -> Engine {
+/// What the interpreter does with a program of anybody's. It is not ours: if it panics, the program is at fault, and not whoever runs it.
+/// (wasmi 2.0.0 divides by zero where its own limits are on and a section of code has bytes and no function, and its translator panics where it
+/// translates a function while it checks it, and that has operators behind its end: both are off here.)
+fn guarded<T>(f: impl FnOnce() -> T) -> Option<T> {
+    // What it left half done is dropped with the program.
+    catch_unwind(AssertUnwindSafe(f)).ok()
+}
+
+fn engine() -> Engine {
     let mut config = Config::default();
     config
         .consume_fuel(true)
-        .compilation_mode(mode)
-        .enforced_limits(EnforcedLimits::strict())
+        // All of it is checked at once; each function is translated when it is first called.
+        .compilation_mode(CompilationMode::LazyTranslation)
         .allow_start_fn(false)
         .ignore_custom_sections(true)
         .wasm_multi_memory(false)
@@ -100,14 +110,19 @@ fn engine(mode: CompilationMode) -> Engine {
 }
 
 /// The program in a memory of its own. Nothing of it has run.
-fn begin(program: &[u8], mode: CompilationMode) -> Result<(Store<StoreLimits>, Exports), String> {
+fn begin(program: &[u8]) -> Result<(Store<StoreLimits>, Exports), String> {
     if program.len() > PROGRAM_BYTES_MAX {
         return Err(format!(
             "it has {} bytes, and a program has {PROGRAM_BYTES_MAX} at most",
             program.len()
         ));
     }
-    let engine = engine(mode);
+    let begun = guarded(|| instantiate(program));
+    begun.unwrap_or_else(|| Err("the interpreter fails on it".to_owned()))
+}
+
+fn instantiate(program: &[u8]) -> Result<(Store<StoreLimits>, Exports), String> {
+    let engine = engine();
     let module = Module::new(&engine, program).map_err(|error| error.to_string())?;
     if let Some(import) = module.imports().next() {
         let (from, name) = (import.module(), import.name());
@@ -180,9 +195,7 @@ impl Exports {
 
 impl Program {
     pub(super) fn new(program: &[u8], argument: &[u8], count: u32) -> Result<Program, Refused> {
-        // Each function is checked when it is first called, so that no turn takes as long as a whole program does.
-        let begun = begin(program, CompilationMode::Lazy);
-        let (store, exports) = begun.map_err(|_| Refused::NoProgram)?;
+        let (store, exports) = begin(program).map_err(|_| Refused::NoProgram)?;
         let is_asked = !argument.is_empty() || count > 0;
         if argument.len() > PROGRAM_PIECE_BYTES || (is_asked && exports.begin.is_none()) {
             return Err(Refused::ProgramArgument);
@@ -246,8 +259,16 @@ impl Program {
     pub(super) fn finish(&mut self, room: &mut [u8]) -> Result<Step, Refused> {
         match self.stage {
             Stage::Begin => return self.begin(),
-            Stage::Step if self.exports.finish.is_some() => self.stage = Stage::Finish,
-            Stage::Step => self.stage = Stage::Value,
+            Stage::Step => {
+                assert!(
+                    self.stopped.is_none(),
+                    "a step that is pending is asked again"
+                );
+                self.stage = match self.exports.finish {
+                    Some(_) => Stage::Finish,
+                    None => Stage::Value,
+                };
+            }
             Stage::Finish | Stage::Value => {}
         }
         if self.stage == Stage::Value {
@@ -335,10 +356,11 @@ impl Program {
             return Err(Refused::Endless);
         }
         self.store.set_fuel(fuel).map_err(|_| Refused::Failed)?;
-        let called = match stopped {
+        let called = guarded(|| match stopped {
             Some(call) => call.resume(&mut self.store, &mut answer),
             None => function.call_resumable(&mut self.store, params, &mut answer),
-        };
+        });
+        let called = called.ok_or(Refused::Failed)?;
         let rest = self.store.get_fuel().unwrap_or(0);
         let taken = fuel - rest.min(fuel);
         self.left -= taken;
