@@ -152,8 +152,6 @@ operations! {
     DistancePage = "distance_page", Compute;
     /// A word is looked for in 4 KiB.
     SearchPage = "search_page", Compute;
-    /// A program of a user's own takes 1,000 units of fuel: about as many of its instructions.
-    ProgramFuel = "program_fuel", Compute;
     /// A message of one cache line is written for another CPU.
     MessageSend = "message_send", Message;
     /// A message of another CPU is found and taken.
@@ -229,6 +227,8 @@ operations! {
     TokenCompare = "token_compare", Files;
     /// The code of a host's claims is computed, and the token compared with it.
     TokenCode = "token_code", Files;
+    /// A program of a user's own takes 1,000 units of fuel: about as many of its instructions.
+    ProgramFuel = "program_fuel", Compute;
 }
 
 /// Number of operations.

@@ -1,4 +1,5 @@
-//! `wharf compute load` and `run`: programs of users' own, on the drive and here.
+//! `wharf compute load` and `run`: programs of users' own, on the drive and here. They are skipped where the feature `programs` is off: it is on
+//! where all crates are tested together, as the drive's own tests need it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -28,6 +29,15 @@ fn compiled(place: &Place, compiler: &str, arguments: &[&str], name: &str) -> bo
     is_made
 }
 
+/// A place with an image, where this build has programs.
+fn place_for_programs() -> Option<Place> {
+    let is_built = wharf::files::check_program(&stepping("(i64.const 1)")).is_ok();
+    if !is_built {
+        println!("skipped: this build has no programs (feature `programs`)");
+    }
+    is_built.then(with_image)
+}
+
 /// Words in lines, with none at the end of the last.
 fn text() -> Vec<u8> {
     let mut rng = Seed(18).rng();
@@ -45,7 +55,9 @@ fn text() -> Vec<u8> {
 
 #[test]
 fn the_rust_example_finds_the_lines_that_rust_finds() {
-    let place = with_image();
+    let Some(place) = place_for_programs() else {
+        return;
+    };
     let flags = [
         "--edition=2024",
         "--target=wasm32-unknown-unknown",
@@ -108,7 +120,9 @@ fn the_rust_example_finds_the_lines_that_rust_finds() {
 
 #[test]
 fn the_c_example_counts_bytes() {
-    let place = with_image();
+    let Some(place) = place_for_programs() else {
+        return;
+    };
     let flags = [
         "--target=wasm32",
         "-O2",
@@ -172,7 +186,9 @@ fn stepping(body: &str) -> Vec<u8> {
 
 #[test]
 fn programs_that_misbehave_are_stopped_with_a_reason_and_the_drive_goes_on() {
-    let place = with_image();
+    let Some(place) = place_for_programs() else {
+        return;
+    };
     place.write("text", "abc");
     place.ok(&["fs", "cp", "text", "drive.img:/text"]);
     let cases = [
@@ -231,7 +247,9 @@ fn programs_that_misbehave_are_stopped_with_a_reason_and_the_drive_goes_on() {
 /// Its program would have run for hours, and takes more than half of the memory for vectors.
 #[test]
 fn the_program_of_a_killed_process_ends_and_others_have_the_memory() {
-    let place = with_image();
+    let Some(place) = place_for_programs() else {
+        return;
+    };
     place.write("text", vec![b'a'; 1_000_000]);
     place.ok(&["fs", "cp", "text", "drive.img:/text"]);
     let slow = "(local $left i32) (local.set $left (i32.const 3000000))
