@@ -314,29 +314,13 @@ impl Variant {
     pub fn threads(self, workload: &str, drives: u32) -> Run {
         Run {
             subject: Subject::Scale,
-            workload: workload.into(),
             request_kib: 4,
-            unit_kib: 0,
-            by_the_paper: self.by_the_paper,
-            is_incompressible: false,
-            stretch: 1,
             drives,
             stripe_kib: 512,
             cores: OPTANE_CORES,
-            clients: THREADS,
-            design: self.design,
             managers: 0,
-            in_kernel: self.in_kernel,
-            gc_aware: true,
-            frame_index: FrameIndex::Merged,
-            layout: ArrayLayout::Raid0,
-            start: Start::Touched,
             rule: rule(Subject::Scale),
-            mode: self.mode,
-            added_us: 0,
-            cache_percent: 0,
-            is_on_flash: false,
-            device: Device::Usual,
+            ..self.clients(workload, THREADS)
         }
     }
 }

@@ -24,6 +24,12 @@ Examples:
 IMAGE is a drive image that nobody else has open, or the socket of `wharf serve drive`. None of the bytes leaves the drive;
 `--on host` reads them and computes here, with the same answer.";
 
+/// A file that is made; it must not exist.
+const NEW: OpenFlags = OpenFlags {
+    exclusive: true,
+    ..OpenFlags::CREATE
+};
+
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -298,13 +304,9 @@ fn make_in(
     job: Job<'_>,
     is_here: bool,
 ) -> Result<(u64, Made), Failure> {
-    let new = OpenFlags {
-        exclusive: true,
-        ..OpenFlags::CREATE
-    };
     let source = mount.open_file(from, OpenFlags::READ, 0);
     let source = source.map_err(|error| at_path(image, from, &error))?;
-    let target = mount.open_file(to, new, 0o644);
+    let target = mount.open_file(to, NEW, 0o644);
     let target = target.map_err(|error| at_path(image, to, &error))?;
     let all = 0..u64::MAX / 2;
     let made = match is_here {
@@ -324,15 +326,8 @@ fn load(image: &Path, program: &Path, path: &str) -> Result<(), Failure> {
     let bytes = std::fs::read(program).map_err(|error| at_program(error.to_string()))?;
     check_program(&bytes).map_err(at_program)?;
     let mount = fs::open(image)?;
-    let new = OpenFlags {
-        exclusive: true,
-        ..OpenFlags::CREATE
-    };
-    let copied = mount.open_file(path, new, 0o755).and_then(|file| {
-        let mut at = 0;
-        while at < bytes.len() {
-            at += file.write_at(at as u64, &bytes[at..])?;
-        }
+    let copied = mount.open_file(path, NEW, 0o755).and_then(|mut file| {
+        file.write_all(&bytes)?;
         file.sync()
     });
     fs::close(image, mount)?;
