@@ -137,6 +137,14 @@ pub enum BackingError {
         /// Openings of the metadata store.
         cache: u64,
     },
+    /// Its chunks have no more numbers.
+    #[error(
+        "the backing disk says that it was opened {openings} times, which is more than its chunks have numbers for: copy its data to a new one"
+    )]
+    TooOften {
+        /// Openings, as the superblock counts them.
+        openings: u64,
+    },
     /// Another owner.
     #[error("somebody else has opened the backing disk since")]
     Fenced,

@@ -17,6 +17,9 @@ use super::media::{MetadataStore, SUPERBLOCKS, Zones};
 /// Numbers of chunks that an epoch has.
 pub const SEQS_OF_EPOCH: u64 = 1 << 40;
 
+/// The last epoch. Every number of its chunks is one of 64 bits.
+pub const EPOCH_MAX: u64 = u64::MAX / SEQS_OF_EPOCH;
+
 /// The names of a disk and of the metadata store that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names {
@@ -88,7 +91,7 @@ async fn write_superblocks(zones: &impl Zones, opened: &Opened) -> Result<(), Ba
 /// Reads the newest superblock that is whole.
 ///
 /// # Errors
-/// If there is none, or it is of another version or shape.
+/// If there is none, or it is of another version or shape, or no epoch is left.
 pub async fn read_superblock(zones: &impl Zones) -> Result<Opened, BackingError> {
     let mut newest: Option<Superblock> = None;
     for copy in 0..SUPERBLOCKS {
@@ -107,6 +110,12 @@ pub async fn read_superblock(zones: &impl Zones) -> Result<Opened, BackingError>
         && block.zones.get() == zones.zones();
     if !is_alike {
         return Err(BackingError::OtherShape);
+    }
+    // To open it may take two: the owner's record can be one ahead.
+    if block.epoch.get() > EPOCH_MAX - 2 {
+        return Err(BackingError::TooOften {
+            openings: block.epoch.get(),
+        });
     }
     Ok(Opened {
         names: Names {

@@ -438,7 +438,7 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
         let disk = Disk::open(&volumes, disk, plan, &label.apply(&shared.config)).await?;
         shared.room.begin_learning(label.cached_max);
         let label = Label {
-            epoch: label.epoch + 1,
+            epoch: label.epoch.saturating_add(1),
             is_clean: false,
             cached_max: label.cached_max.max(shared.room.limit),
             ..label

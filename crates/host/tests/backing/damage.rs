@@ -245,6 +245,50 @@ fn what_does_not_belong_together_is_not_opened() {
     });
 }
 
+/// A fuzzer's finding: the first number of an epoch was multiplied beyond 64 bits.
+#[test]
+fn a_disk_that_says_it_was_opened_too_often_is_refused() {
+    const LAST: u64 = (1 << 24) - 1;
+    for epoch in [
+        LAST - 2,
+        LAST - 1,
+        LAST,
+        LAST + 1,
+        1 << 40,
+        u64::MAX - 1,
+        u64::MAX,
+    ] {
+        let (shape, disk, metadata) = written();
+        for copy in 0..2 {
+            disk.damage(copy, |sector| sign_with(&mut sector[..80], 24, epoch));
+        }
+        metadata.damage(0, |sector| sign_with(&mut sector[..56], 8, epoch));
+        run(move |cpu| async move {
+            let refused = Err(BackingError::TooOften { openings: epoch });
+            let opened = open(&cpu, shape, &disk, &metadata).await.map(|_| ());
+            if epoch == LAST - 2 {
+                opened.unwrap();
+            } else {
+                assert_eq!(opened, refused);
+            }
+            let again = open(&cpu, shape, &disk, &metadata).await.map(|_| ());
+            let openings = epoch.max(LAST - 1);
+            assert_eq!(again, Err(BackingError::TooOften { openings }));
+            let zones = DiskZones::new(disk.clone(), shape.zone_sectors);
+            let rebuilt = rebuild(&zones, &metadata, [3; 16]).await.map(|_| ());
+            assert_eq!(rebuilt, again);
+        });
+    }
+}
+
+/// Puts a number into a structure, and the checksum that belongs to it into its last four bytes.
+fn sign_with(structure: &mut [u8], at: usize, number: u64) {
+    structure[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    let crc_at = structure.len() - 4;
+    let crc = crc_fast::crc32_iscsi(&structure[..crc_at]);
+    structure[crc_at..].copy_from_slice(&crc.to_le_bytes());
+}
+
 #[test]
 fn the_earlier_of_two_owners_is_refused() {
     let (shape, disk, metadata) = written();
