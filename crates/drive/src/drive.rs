@@ -10,9 +10,13 @@ use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Op, Side};
 use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::lane::Lane;
 use wharf_wire::queue::{DriveQueue, HostQueue, queue_pair};
+use wharf_wire::window::Times;
 
-use crate::config::{ConfigError, CorePlan, DriveConfig, MediaKind, NewFiles, Platform};
+use crate::config::{
+    ConfigError, CorePlan, DriveConfig, LinkKind, MediaKind, NewFiles, Platform,
+};
 use crate::controller::{ControllerParts, Feature, GuestQueues, Running};
 use crate::core::{Core, CoreParts, CoreStatus, Slots, Store, requests_max};
 use crate::disk::{Disk, Platters};
@@ -20,7 +24,7 @@ use crate::engine::Engine;
 use crate::features::FEATURES;
 use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::guests;
-use crate::link::FromHost;
+use crate::link::{self, FromHost};
 use crate::media::{
     AnyMedia, FileImage, FileOptions, HostFault, ImageError, ImageGeometry, MediaError,
     PackedMedia, RamMedia, SlabError, StampMedia,
@@ -326,17 +330,30 @@ impl Drive {
             let disk = Disk::new(disk, plan.logical_pages, platters);
             stores.push(Store::Disk(Box::new(disk)));
         }
+        let lanes = link::lanes(&config.link);
         let memory = match config.file_system {
             Some(_) => {
                 let modules = persistent.clone().map(|held| {
                     PersistentMemory::new(&config.persistent_memory, held, power.clone())
                 });
-                Some(DeviceMemory::new(&config.memory)?.with_persistent(modules))
+                let memory = DeviceMemory::new(&config.memory)?.with_persistent(modules);
+                Some(match config.link.kind {
+                    LinkKind::Pcie => memory,
+                    LinkKind::Cxl => memory.with_window(Times {
+                        load_ns: config.link.load_ns,
+                        to_host: lanes.0.clone(),
+                        from_host: lanes.1.clone(),
+                    }),
+                })
             }
             None => None,
         };
+        if let Some(window) = memory.as_ref().and_then(DeviceMemory::window) {
+            dma.set_window(window.clone());
+        }
         let under_way = UnderWay {
             config: config.clone(),
+            lanes,
             plan,
             features,
             memory,
@@ -366,6 +383,8 @@ impl Drive {
 /// What a drive that is powered on is made of, for the thread that runs it.
 struct UnderWay {
     config: DriveConfig,
+    /// Of the link: to the host, and from it.
+    lanes: (Lane, Lane),
     plan: CorePlan,
     features: Vec<&'static dyn Feature>,
     memory: Option<DeviceMemory>,
@@ -391,7 +410,8 @@ impl UnderWay {
         let commands = self.config.firmware.commands_max;
         let slots = Rc::new(RefCell::new(Slots::new(commands, asked)));
         let memory = self.memory.map(Rc::new);
-        let (from_host, cores_collecting) = (FromHost::new(&self.config.link), Rc::default());
+        let (to_host, from_host) = self.lanes;
+        let (from_host, cores_collecting) = (FromHost::new(from_host), Rc::default());
         let engine = Engine::new(&self.config);
         let firmware = &self.config.firmware;
         let mut cores = Vec::new();
@@ -443,6 +463,7 @@ impl UnderWay {
             slots,
             cores,
             cores_collecting,
+            to_host,
             from_host,
             features: self.features,
         });

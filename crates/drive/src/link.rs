@@ -4,94 +4,53 @@
 //! controller (data of writes) and by cores (pages of the host memory buffer that are written back or read), so
 //! that direction is shared.
 
-use wharf_runtime::sync::{Arc, AtomicU64, Ordering};
-use wharf_runtime::{Cpu, Resource};
+use wharf_runtime::Cpu;
+use wharf_wire::lane::Lane;
 
 use crate::config::LinkConfig;
 
 /// Bytes that cross the link for a page, whatever the media keep of it.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// How long bytes take. Whole pages are the rule, and take no division.
-#[derive(Clone, Copy)]
-struct Pace {
-    mb_s: u64,
-    ns_per_page: u64,
-}
-
-impl Pace {
-    fn new(mb_s: u64) -> Pace {
-        // No bandwidth stands for an unlimited one.
-        let ns_per_page = (PAGE_BYTES * 1000).checked_div(mb_s).unwrap_or(0);
-        Pace { mb_s, ns_per_page }
-    }
-
-    #[inline]
-    fn is_unlimited(self) -> bool {
-        self.ns_per_page == 0
-    }
-
-    #[inline]
-    fn ns(self, bytes: u64) -> u64 {
-        let pages_ns = self.ns_per_page * (bytes / PAGE_BYTES);
-        match bytes % PAGE_BYTES {
-            0 => pages_ns,
-            rest => pages_ns + (rest * 1000).checked_div(self.mb_s).unwrap_or(0),
-        }
-    }
-}
-
 /// The direction to the host.
 pub struct ToHost {
     latency_ns: u64,
-    pace: Pace,
-    busy: Resource,
+    lane: Lane,
 }
 
 impl ToHost {
-    /// An idle link.
-    pub fn new(config: &LinkConfig) -> ToHost {
+    /// The end of a lane.
+    pub fn new(config: &LinkConfig, lane: Lane) -> ToHost {
         ToHost {
             latency_ns: config.latency_ns,
-            pace: Pace::new(config.to_host_mb_s),
-            busy: Resource::default(),
+            lane,
         }
+    }
+
+    /// Bytes that hosts have loaded.
+    pub fn loaded_bytes(&self) -> u64 {
+        self.lane.bytes()
     }
 
     /// When a completion, behind the `bytes` bytes of data before it, is at the host. Both ways'
     /// latency is counted here. Completions keep their order: the link is a queue.
     #[inline]
     pub fn carry(&mut self, cpu: &Cpu, bytes: u64) -> u64 {
-        if self.latency_ns == 0 && self.pace.is_unlimited() {
+        if self.latency_ns == 0 && self.lane.is_unlimited() {
             return cpu.stamp_ns();
         }
-        let sent_ns = self.busy.reserve(cpu.now(), self.pace.ns(bytes));
-        sent_ns + 2 * self.latency_ns
+        self.lane.carry(cpu.now(), bytes) + 2 * self.latency_ns
     }
 }
 
 /// The direction from the host. Clones are the same link.
 #[derive(Clone)]
-pub struct FromHost {
-    pace: Pace,
-    carried: Arc<Carried>,
-}
-
-/// What the link carried from the host.
-#[derive(Default)]
-struct Carried {
-    bytes: AtomicU64,
-    /// When it has carried all that was asked for.
-    free_ns: AtomicU64,
-}
+pub struct FromHost(Lane);
 
 impl FromHost {
-    /// An idle link.
-    pub fn new(config: &LinkConfig) -> FromHost {
-        FromHost {
-            pace: Pace::new(config.from_host_mb_s),
-            carried: Arc::default(),
-        }
+    /// The end of a lane.
+    pub fn new(lane: Lane) -> FromHost {
+        FromHost(lane)
     }
 
     /// When `bytes` bytes that are asked for now are here; 0 if that takes no time.
@@ -100,23 +59,25 @@ impl FromHost {
         if bytes == 0 {
             return 0;
         }
-        // Relaxed: a sum.
-        self.carried.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.pace.is_unlimited() {
-            return 0;
+        self.0.count(bytes);
+        match self.0.is_unlimited() {
+            true => 0,
+            false => self.0.carry(cpu.now(), bytes),
         }
-        let duration_ns = self.pace.ns(bytes);
-        let end_ns = |free_ns: u64| free_ns.max(cpu.now()) + duration_ns;
-        // Relaxed: a clock of its own, which orders nothing.
-        let (order, next) = (Ordering::Relaxed, |free_ns| Some(end_ns(free_ns)));
-        let before = self.carried.free_ns.fetch_update(order, order, next);
-        end_ns(before.expect("it is always changed"))
     }
 
     /// Bytes that it has carried.
     pub fn bytes(&self) -> u64 {
-        self.carried.bytes.load(Ordering::Relaxed)
+        self.0.bytes()
     }
+}
+
+/// Both directions of an idle link: to the host, and from it.
+pub fn lanes(config: &LinkConfig) -> (Lane, Lane) {
+    (
+        Lane::new(config.to_host_mb_s),
+        Lane::new(config.from_host_mb_s),
+    )
 }
 
 #[cfg(test)]
@@ -129,15 +90,8 @@ mod tests {
     fn what_controller_and_cores_fetch_follows_one_another() {
         let mut machine = Machine::new(CostTable::free(), false);
         let id = machine.add_cpu("cpu", Side::Drive, 1.0);
-        let mut config = LinkConfig {
-            latency_ns: 0,
-            to_host_mb_s: 0,
-            from_host_mb_s: 4096,
-        };
-        let (limited, unlimited) = (FromHost::new(&config), {
-            config.from_host_mb_s = 0;
-            FromHost::new(&config)
-        });
+        let limited = FromHost::new(Lane::new(4096));
+        let unlimited = FromHost::new(Lane::new(0));
         machine.spawn_main(id, "fetcher", move |cpu| async move {
             let other = limited.clone();
             assert_eq!(

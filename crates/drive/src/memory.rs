@@ -16,6 +16,7 @@ use std::task::Poll;
 
 use wharf_runtime::{Cpu, Resource, TaskId};
 use wharf_wire::dma::{DmaFault, DmaRegion, DmaSpace, HostPage, PAGE_BYTES, RegisterError};
+use wharf_wire::window::{Times, Window};
 
 use crate::config::MemoryConfig;
 use crate::persistent::PersistentMemory;
@@ -58,7 +59,9 @@ pub struct DeviceMemory {
     busy: Cell<Resource>,
     persistent: Option<PersistentMemory>,
     /// Pages of files that hosts have the drive keep.
-    near: Option<DmaRegion>,
+    near: Option<Arc<DmaRegion>>,
+    /// What hosts may load of them and store to.
+    window: Option<Arc<Window>>,
 }
 
 impl DeviceMemory {
@@ -73,12 +76,13 @@ impl DeviceMemory {
         let near_pages = config.near_bytes as usize / PAGE_BYTES;
         let near = match near_pages {
             0 => None,
-            pages => Some(space.register(pages)?),
+            pages => Some(Arc::new(space.register(pages)?)),
         };
         Ok(DeviceMemory {
             space,
             region,
             near,
+            window: None,
             free: RefCell::new((0..pages as u32).rev().collect()),
             line: RefCell::default(),
             next_in_line: Cell::new(0),
@@ -96,6 +100,20 @@ impl DeviceMemory {
     /// The same, with memory that a power cut leaves as it is.
     pub(crate) fn with_persistent(self, persistent: Option<PersistentMemory>) -> DeviceMemory {
         DeviceMemory { persistent, ..self }
+    }
+
+    /// The same, of whose pages of files hosts may load and store those that are shown.
+    pub(crate) fn with_window(self, times: Times) -> DeviceMemory {
+        let window = |near: &Arc<DmaRegion>| Arc::new(Window::new(near.clone(), times));
+        DeviceMemory {
+            window: self.near.as_ref().map(window),
+            ..self
+        }
+    }
+
+    /// What hosts may load and store, if they may.
+    pub fn window(&self) -> Option<&Arc<Window>> {
+        self.window.as_ref()
     }
 
     /// What of it a power cut leaves as it is, if there is any.

@@ -280,6 +280,19 @@ impl Cpu {
         }
     }
 
+    /// Stays in the task until `at_ns`, if that is later: the CPU waits for an instruction of its own, a load from memory that is
+    /// far away.
+    #[inline]
+    pub fn stall_until(&self, at_ns: u64) {
+        if self.is_virtual() {
+            self.spin_until(at_ns);
+            return;
+        }
+        while self.now() < at_ns {
+            std::hint::spin_loop();
+        }
+    }
+
     /// What this CPU did so far.
     pub fn profile(&self) -> Profile {
         let inner = &*self.0;

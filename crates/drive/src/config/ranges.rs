@@ -149,6 +149,7 @@ impl DriveConfig {
         ])?;
         within_time(&[
             ("link.latency_ns", self.link.latency_ns),
+            ("link.load_ns", self.link.load_ns),
             ("host_memory.busy_wait_ns", self.host_memory.busy_wait_ns),
             ("memory.latency_ns", self.memory.latency_ns),
             ("persistent_memory.load_ns", self.persistent_memory.load_ns),

@@ -131,7 +131,8 @@ impl Controller {
                 report.pin_commands = self.host_commands.pins;
                 report.unpin_commands = self.host_commands.unpins;
                 report.service_ns = self.host_commands.service_ns;
-                report.link_to_host_bytes = self.host_commands.to_host_bytes;
+                report.link_to_host_bytes =
+                    self.host_commands.to_host_bytes + self.to_host.loaded_bytes();
                 report.link_from_host_bytes =
                     self.host_commands.from_host_bytes + self.from_host.bytes();
             }

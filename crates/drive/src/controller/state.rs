@@ -13,6 +13,7 @@ use wharf_wire::completion::Completion;
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::features::{Arbitration, FeatureId};
 use wharf_wire::identify::IdentifyController;
+use wharf_wire::lane::Lane;
 use wharf_wire::log_page::LogPage;
 use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::StatusCode;
@@ -202,7 +203,9 @@ pub struct ControllerParts {
     pub cores: Vec<Rc<Core>>,
     /// How many of them are collecting garbage.
     pub cores_collecting: Rc<Cell<u32>>,
-    /// The link.
+    /// The link to the host.
+    pub to_host: Lane,
+    /// And from it.
     pub from_host: FromHost,
     /// The features that the drive has.
     pub features: Vec<&'static dyn Feature>,
@@ -286,7 +289,7 @@ impl Controller {
             cores_collecting: parts.cores_collecting,
             slots: parts.slots,
             handlers: vec![None; config.firmware.commands_max as usize],
-            to_host: ToHost::new(&config.link),
+            to_host: ToHost::new(&config.link, parts.to_host),
             from_host: parts.from_host,
             outgoing: VecDeque::with_capacity(config.firmware.commands_max as usize),
             errors: ErrorLog::default(),

@@ -74,6 +74,8 @@ statistics! {
     hits,
     /// Of the touches, pages that the drive's own cache had when a command asked for them.
     near_hits,
+    /// Of these, pages that were loaded or stored without a command.
+    window_hits,
     /// Of the touches, first ones of pages that reading ahead had brought.
     read_ahead_hits,
     /// Pages that left the cache for others.

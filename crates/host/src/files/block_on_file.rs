@@ -132,6 +132,7 @@ impl<F: FileClient> Client for BlockOnFile<F> {
         let FileStatistics { blocks, .. } = self.files.statistics();
         statistics.driver = blocks.driver;
         statistics.near_hits = blocks.near_hits;
+        statistics.window_hits = blocks.window_hits;
         statistics
     }
 

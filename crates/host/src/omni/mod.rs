@@ -15,8 +15,9 @@
 //! Where a workload has something computed on files, `compute` says which side does: whichever is expected to be done first, if nothing else
 //! is said (OmniDynamic, section 4.4; `stor/cache/compute/`).
 //!
-//! What the paper has beyond that and is not here yet: eviction of the host's cache by epochs, reading ahead into the drive's memory, and
-//! loads and stores of the drive's memory (CXL).
+//! On a link that carries loads and stores, pages of the drive's cache are used without a command (`window`; OmniCXL, section 4.5).
+//!
+//! What the paper has beyond that and is not here yet: eviction of the host's cache by epochs, and reading ahead into the drive's memory.
 
 use std::sync::Arc;
 
@@ -64,6 +65,9 @@ crate::settings! {
         /// `exclusion` (a page that comes to the host's cache stays in the drive's too); `near-io` (whole pages
         /// cross the link).
         pub without: Without = Without::Nothing;
+        /// On a link that carries loads and stores (`drive.link.kind` is `cxl`): whether pages of the drive's cache are loaded
+        /// and stored, and not read and written by commands (OmniCXL).
+        pub window: bool = true;
         /// Clients that are threads of one process, and share its cache in the host: all, unless there are
         /// more. Nothing keeps caches of different processes in step.
         pub threads: u32 = 1_024, in 1..=1_024;
@@ -88,6 +92,7 @@ impl OmniConfig {
             device_share: self.device_share,
             read_fill: self.read_fill,
             without: self.without,
+            window: self.window,
             compute: self.compute,
             epoch_ns: self.epoch_ns,
             threads: self.threads,

@@ -56,6 +56,7 @@ use std::sync::Arc;
 use wharf_files::{Caller, Handle};
 use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::window::Window;
 
 use crate::buffers::Buffers;
 use crate::driver::Driver;
@@ -109,6 +110,9 @@ crate::settings! {
         /// whole file); `exclusion` (a page that comes to the host's cache stays in the drive's too); `near-io`
         /// (whole pages cross the link).
         pub without: Without = Without::Nothing;
+        /// With `near`, on a link that carries loads and stores (`drive.link.kind` is `cxl`): whether pages of the drive's cache
+        /// are loaded and stored, and not read and written by commands.
+        pub window: bool = true;
         /// Most pages that a cache reads ahead at a time. StorStack's reads 7, then 8 more.
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
     }
@@ -139,6 +143,8 @@ struct Inner {
     /// Vectors of commands that are done, to be used again.
     spare: RefCell<Vec<Pages>>,
     late: LateCompletions<Pages>,
+    /// Pages of the drive's cache that can be loaded and stored.
+    window: Option<Arc<Window>>,
 }
 
 impl StorConfig {
@@ -181,6 +187,9 @@ impl StorClient {
             lock_waits: Cell::default(),
             spare: RefCell::default(),
             late: LateCompletions::default(),
+            window: space
+                .window()
+                .filter(|_| config.window && config.without != Without::NearIo),
         });
         let owner = inner.clone();
         cpu.spawn("stor late completions", async move {

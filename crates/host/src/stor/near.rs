@@ -1,8 +1,10 @@
 //! Operations on open files by way of the cache in the drive's memory.
 
 use wharf_files::{Errno, Handle};
+use wharf_runtime::Op;
 use wharf_wire::command::Command;
 use wharf_wire::file::{Evict, NearResult};
+use wharf_wire::window::FilePage;
 
 use super::StorClient;
 use super::convert::file_handle;
@@ -12,6 +14,14 @@ use super::send::Buffer;
 use crate::files::FileError;
 use crate::span::{Extent, Span, spans};
 use crate::volume::NAMESPACE;
+
+/// The page of a file that a span is of.
+fn page_of(number: u64, span: &Span) -> FilePage {
+    FilePage {
+        number,
+        page: span.page,
+    }
+}
 
 impl StorClient {
     /// Reads by way of the cache in the drive's memory, from byte `offset` on, as far as the file goes. That cache keeps the pages, as
@@ -53,7 +63,10 @@ impl StorClient {
         keeps: bool,
     ) -> Result<NearResult, FileError> {
         let read = Command::read_near(NAMESPACE, file_handle(handle), offset, bytes as u32);
-        let read = if keeps { read.keeping(0) } else { read };
+        let read = match keeps {
+            true => self.shown(read.keeping(0)),
+            false => read,
+        };
         let about = About::Read(self.number(handle));
         let found = NearResult::from_raw(buffer.send(about, read).await?);
         match found.bytes as usize > bytes {
@@ -79,6 +92,7 @@ impl StorClient {
             let bytes = rest.len().min(self.inner.bytes_max);
             let at = offset.saturating_add(done as u64);
             let write = Command::write_near(NAMESPACE, file_handle(handle), at, bytes as u32);
+            let write = self.shown(write);
             let written = self.write_some(handle, write, &rest[..bytes]).await?;
             let written = NearResult::from_raw(written);
             if written.bytes == 0 || written.bytes as usize > bytes {
@@ -88,6 +102,40 @@ impl StorClient {
             sum = sum.and(written);
         }
         Ok(sum)
+    }
+
+    /// Loads bytes of a file from the drive's cache, if all of them are there to be loaded.
+    pub(super) fn load_near(&self, handle: Handle, part: Extent, out: &mut [u8]) -> bool {
+        let Some(window) = &self.inner.window else {
+            return false;
+        };
+        let number = self.number(handle);
+        spans(part, PAGE).all(|span| {
+            let (name, out) = (page_of(number, &span), &mut out[span.in_payload()]);
+            let load = || window.load(&self.inner.cpu, name, span.in_page().start, out);
+            self.inner.cpu.work(Op::ConcurrentLookup, load)
+        })
+    }
+
+    /// Stores bytes of a file to the drive's cache, if all of its pages are there to be stored to. Else some may have been.
+    pub(super) fn store_near(&self, handle: Handle, part: Extent, data: &[u8]) -> bool {
+        let Some(window) = &self.inner.window else {
+            return false;
+        };
+        let number = self.number(handle);
+        spans(part, PAGE).all(|span| {
+            let (name, data) = (page_of(number, &span), &data[span.in_payload()]);
+            let store = || window.store(&self.inner.cpu, name, span.in_page().start, data);
+            self.inner.cpu.work(Op::ConcurrentLookup, store)
+        })
+    }
+
+    /// Has the drive show the pages of a command, if there is a window to see them.
+    fn shown(&self, command: Command) -> Command {
+        match self.inner.window {
+            Some(_) => command.showing(),
+            None => command,
+        }
     }
 
     /// Has pages of `bytes` bytes from byte `offset` on leave the cache in the drive's memory; gives how many did.

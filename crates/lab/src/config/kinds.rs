@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wharf_drive::DriveConfig;
 use wharf_drive::config::{
-    ConfigError as DriveError, DriveKind, FileSystemKind, MediaKind, TokenCheck,
+    ConfigError as DriveError, DriveKind, FileSystemKind, LinkKind, MediaKind, TokenCheck,
 };
 use wharf_runtime::CostTable;
 use wharf_runtime::op::CostTableError;
@@ -82,6 +82,8 @@ impl Kind for DriveConfig {
         config.file_system = Some(FileSystemKind::Wfs);
         config.media.kind = MediaKind::Ram;
         config.firmware.token_check = TokenCheck::Every;
+        config.link.kind = LinkKind::Cxl;
+        config.link.load_ns = 1;
         config.memory.latency_ns = 1;
         config.persistent_memory.load_ns = 1;
         config.kind = Some(DriveKind::Flash);

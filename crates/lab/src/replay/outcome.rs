@@ -308,7 +308,7 @@ impl Outcome {
             hit_ratio: of_touches(
                 self.statistics.hits + self.statistics.near_hits + self.drive.pin_hits,
             ),
-            no_command_hit_ratio: of_touches(self.statistics.hits),
+            no_command_hit_ratio: of_touches(self.statistics.hits + self.statistics.window_hits),
             read_ahead_hit_ratio: of_touches(self.statistics.read_ahead_hits),
             pages_read_per_page: (touches > 0.0)
                 .then(|| ratio(self.drive_pages_read() as f64, touches)),

@@ -117,6 +117,8 @@ pub enum OmniMode {
     NoExclusion,
     /// Whole pages cross the link.
     NoNearIo,
+    /// Pages of the drive's cache are loaded and stored, over CXL.
+    Cxl,
     /// The host computes.
     HostComputes,
     /// The drive computes.

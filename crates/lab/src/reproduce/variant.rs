@@ -140,6 +140,9 @@ pub const OMNI_NO_NEAR_IO: Variant = mode(
     Mode::Omni(OmniMode::NoNearIo),
 );
 
+/// With loads and stores of the drive's cache.
+pub const OMNI_CXL: Variant = mode("OmniCXL", "omni", Mode::Omni(OmniMode::Cxl));
+
 /// The host computes.
 pub const OMNI_HOST_COMPUTES: Variant = mode(
     "the host computes",
@@ -165,7 +168,7 @@ pub const OMNI_EXEC_TERM: Variant =
     mode("and computing", "omni", Mode::Omni(OmniMode::ExecComputes));
 
 /// All of them.
-const VARIANTS: [Variant; 49] = [
+const VARIANTS: [Variant; 50] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -210,6 +213,7 @@ const VARIANTS: [Variant; 49] = [
     OMNI_NO_RANGES,
     OMNI_NO_EXCLUSION,
     OMNI_NO_NEAR_IO,
+    OMNI_CXL,
     OMNI_HOST_COMPUTES,
     OMNI_DRIVE_COMPUTES,
     OMNI_PRESENCE,

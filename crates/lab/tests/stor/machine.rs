@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use wharf_drive::config::{DriveConfig, FileSystemKind, MediaKind, NewFiles};
+use wharf_drive::config::{DriveConfig, FileSystemKind, LinkKind, MediaKind, NewFiles};
 use wharf_drive::{Drive, DriveHandle, PowerSwitch};
 use wharf_files::block::Make;
 use wharf_files::gpt::Guid;
@@ -42,6 +42,8 @@ fn config(cores: u32, pages: u32) -> DriveConfig {
     config.host_memory.enabled = false;
     // Few pages: it is full most of the time.
     config.memory.near_bytes = 64 << 10;
+    // Clients that are told to load and store pages of that can.
+    config.link.kind = LinkKind::Cxl;
     config
 }
 

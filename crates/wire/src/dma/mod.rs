@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::memory::{MemoryError, SharedMemory};
 use crate::queue::DriveQueue;
+use crate::window::Window;
 use region::RegionMemory;
 
 pub use area::DmaArea;
@@ -127,6 +128,8 @@ pub struct DmaSpace {
     next: Mutex<usize>,
     /// Queue memory that a create command may name by its address.
     offered: Mutex<Vec<(u64, DriveQueue)>>,
+    /// What the drive shows of its own memory.
+    window: Mutex<Option<Arc<Window>>>,
     page_bytes: usize,
 }
 
@@ -168,6 +171,7 @@ impl DmaSpace {
             source,
             next: Mutex::new(0),
             offered: Mutex::new(Vec::new()),
+            window: Mutex::default(),
             page_bytes,
         })
     }
@@ -265,6 +269,16 @@ impl DmaSpace {
         let mut offered = self.offered.lock().expect("no holder panics");
         let index = offered.iter().position(|(at, _)| *at == address)?;
         Some(offered.swap_remove(index).1)
+    }
+
+    /// A drive that was powered on has this window on its memory.
+    pub fn set_window(&self, window: Arc<Window>) {
+        *self.window.lock().expect("no holder panics") = Some(window);
+    }
+
+    /// The window on a drive's memory, of the drive that was powered on last, if any has one.
+    pub fn window(&self) -> Option<Arc<Window>> {
+        self.window.lock().expect("no holder panics").clone()
     }
 
     #[inline]

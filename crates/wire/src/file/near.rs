@@ -13,7 +13,15 @@ bit_fields! {
     mod read_near_fields {
         KEEP = 15 [0:0];
         TAKE = 15 [1:1];
+        SHOW = 15 [2:2];
         AHEAD = 15 [31:16];
+    }
+}
+
+bit_fields! {
+    /// Write near.
+    mod write_near_fields {
+        SHOW = 15 [2:2];
     }
 }
 
@@ -123,6 +131,19 @@ impl Command {
         self.with(read_near_fields::TAKE, 1)
     }
 
+    /// The same read or write; the pages that the cache has of it then are shown in the drive's window, to be loaded, or stored to if it is
+    /// a write.
+    #[must_use]
+    pub fn showing(self) -> Command {
+        self.with(read_near_fields::SHOW, 1)
+            .with(write_near_fields::SHOW, 1)
+    }
+
+    /// Whether the pages that the cache has of it then are shown in the drive's window.
+    pub const fn shows(&self) -> bool {
+        self.field(read_near_fields::SHOW) != 0
+    }
+
     /// Whether the pages of a read leave the cache.
     pub const fn takes(&self) -> bool {
         self.field(read_near_fields::TAKE) != 0
@@ -161,7 +182,9 @@ mod tests {
         assert_eq!((read.file_offset(), read.file_bytes()), (1 << 40, 1000));
         assert!(!read.takes());
         let taken = Command::read_near(1, handle, 0, 4096).taking();
-        assert!(taken.takes() && !taken.keeps());
+        assert!(taken.takes() && !taken.keeps() && !taken.shows());
+        assert!(read.showing().shows() && read.showing().keeps() && !read.showing().takes());
+        assert!(Command::write_near(1, handle, 0, 9).showing().shows());
         for how in Evict::ALL {
             let evict = Command::evict_near(1, handle, *how, 4096, u64::MAX);
             assert_eq!(evict.evict_kind(), Some(*how));

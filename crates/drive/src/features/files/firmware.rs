@@ -53,7 +53,7 @@ impl Firmware {
             locks,
             access,
             leases: Rc::new(Leases::new(clock.clone())),
-            near: Rc::new(Near::new(memory, near_host_pages)),
+            near: Rc::new(Near::new(memory, near_host_pages, clock.clone())),
             compute,
             clock,
         }

@@ -204,7 +204,8 @@ impl FileSystem for Watched {
         set: SetAttributes,
     ) -> Result<Attributes, FileError> {
         self.settle(number).await;
-        // Who sets times sets them behind what was written.
+        // Who sets times sets them behind what was written. What is stored with set-id bits takes them away.
+        self.near.hide(number, &ALL);
         self.settle_near(number, ALL).await?;
         let _change = self.change_shown(number);
         self.fs.set_attributes(by, number, set).await
@@ -279,6 +280,7 @@ impl FileSystem for Watched {
         if self.leases.writers.is_of(number, self.host) {
             self.settle_whole(number).await;
         }
+        self.near.hide(number, &ALL);
         // While the file is open here it is there to ask.
         let forgotten = match self.near.has(number) {
             true => self.near.forget_if_removed(&self.fs, number).await,

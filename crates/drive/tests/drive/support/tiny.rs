@@ -31,6 +31,8 @@ pub fn tiny() -> DriveConfig {
             latency_ns: 0,
             to_host_mb_s: 0,
             from_host_mb_s: 0,
+            kind: LinkKind::Pcie,
+            load_ns: 0,
         },
         firmware: Firmware {
             token_check: TokenCheck::default(),

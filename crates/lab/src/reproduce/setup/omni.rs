@@ -82,6 +82,9 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
         format!("drive.firmware.queues_max={}", run.clients),
     ];
     sets.extend(speed(run.device));
+    if run.mode == Mode::Omni(OmniMode::Cxl) {
+        sets.push("drive.link.kind=cxl".into());
+    }
     let of_media = match run.is_on_flash {
         true => vec![format!(
             "drive.geometry.blocks_per_plane={}",

@@ -27,6 +27,8 @@ struct Block {
     is_dirty: bool,
     /// What it was is being written to the file.
     is_written: bool,
+    /// Hosts may load it.
+    is_shown: bool,
 }
 
 /// A file that has a place.
@@ -56,6 +58,8 @@ pub(super) struct Blocks {
     host_max: u32,
     /// Pages of files that are being changed by another way: none of them is here, or comes.
     changing: FxHashMap<u64, Vec<Range<u64>>>,
+    /// What hosts may load, by the page of memory.
+    shown: FxHashMap<u32, (u64, u64)>,
 }
 
 /// Neighbouring pages: the first one, and where they are.
@@ -80,6 +84,7 @@ impl Blocks {
             held: FxHashMap::default(),
             host_max,
             changing: FxHashMap::default(),
+            shown: FxHashMap::default(),
         }
     }
 
@@ -182,6 +187,7 @@ impl Blocks {
             is_there: false,
             is_dirty: false,
             is_written: false,
+            is_shown: false,
         };
         assert!(
             !self.is_changing(number, page),
@@ -205,10 +211,50 @@ impl Blocks {
         });
     }
 
+    /// Hosts may load a page that is there, or may not any more; gives where it is, if it was otherwise.
+    pub(super) fn set_shown(&mut self, number: u64, page: u64, is_shown: bool) -> Option<u32> {
+        let file = self.files.get_mut(&number)?;
+        let block = file.pages.get_mut(&page)?;
+        if block.is_shown == is_shown {
+            return None;
+        }
+        assert!(block.is_there, "what is shown is there");
+        block.is_shown = is_shown;
+        match is_shown {
+            true => self.shown.insert(block.memory, (number, page)),
+            false => self.shown.remove(&block.memory),
+        };
+        Some(block.memory)
+    }
+
+    /// Pages of a range that hosts may load, and where they are.
+    pub(super) fn shown(&self, number: u64, range: &Range<u64>) -> Vec<(u64, u32)> {
+        if self.shown.is_empty() {
+            return Vec::new();
+        }
+        let file = self.files.get(&number).into_iter();
+        let blocks = file.flat_map(|file| file.pages.range(range.clone()));
+        blocks
+            .filter(|(_, block)| block.is_shown)
+            .map(|(page, block)| (*page, block.memory))
+            .collect()
+    }
+
+    /// Whether hosts may load a page.
+    pub(super) fn is_shown(&self, number: u64, page: u64) -> bool {
+        self.block(number, page).is_some_and(|block| block.is_shown)
+    }
+
+    /// Which page of a file hosts may load there.
+    pub(super) fn shown_at(&self, memory: u32) -> Option<(u64, u64)> {
+        self.shown.get(&memory).copied()
+    }
+
     /// Takes a page out.
     pub(super) fn remove(&mut self, number: u64, page: u64) {
         let file = self.file_mut(number);
         let block = file.pages.remove(&page).expect("it is in the cache");
+        assert!(!block.is_shown, "what hosts may load stays");
         file.unwritten -= u32::from(block.is_unwritten());
         self.free.push(block.memory);
         let held = self.held.get_mut(&block.host).expect("it has one");

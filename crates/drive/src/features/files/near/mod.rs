@@ -21,15 +21,17 @@
 //! | `blocks.rs` | which pages of files are in which pages of memory, and whose they are |
 //! | `read.rs`, `write.rs` | the operations that go by way of the cache; bringing pages |
 //! | `write_back.rs` | dirty pages go to their files |
+//! | `window.rs` | pages that hosts load and store without a command |
 //!
 //! The gate of a file is entered before those of the file system, and nothing here waits for a gate while it is inside of one.
 
 mod blocks;
 mod read;
+mod window;
 mod write;
 mod write_back;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
@@ -42,6 +44,7 @@ use wharf_runtime::{Cpu, here};
 use wharf_wire::file::{DeviceCacheLog, Evict};
 
 use super::lines::FileSystemOfDrive;
+use super::time::Clock;
 use crate::memory::DeviceMemory;
 use blocks::{Blocks, Look};
 
@@ -62,6 +65,9 @@ pub(super) struct Near {
     waiting: RefCell<Vec<Waker>>,
     /// What it did.
     counts: RefCell<DeviceCacheLog>,
+    clock: Rc<Clock>,
+    /// What the window counted when what hosts have stored was found out last.
+    stores: Cell<u64>,
 }
 
 /// Who changed a file last, and when: pages are written back as by that one, at that time, so that nobody sees when that is done.
@@ -76,6 +82,8 @@ struct Writer {
 pub(super) struct User {
     pub(super) host: u32,
     pub(super) now_ns: u64,
+    /// Whether it wants to load and store pages itself.
+    pub(super) shows: bool,
 }
 
 /// What becomes of pages that are read.
@@ -130,7 +138,11 @@ fn part_of(bytes: &Range<u64>, page: u64) -> (usize, Range<u64>) {
 
 impl Near {
     /// A cache in what the memory has for it, of which one host has `host_pages` at most.
-    pub(super) fn new(memory: Option<Rc<DeviceMemory>>, host_pages: u32) -> Near {
+    pub(super) fn new(
+        memory: Option<Rc<DeviceMemory>>,
+        host_pages: u32,
+        clock: Rc<Clock>,
+    ) -> Near {
         let memory = memory.filter(|memory| memory.near_pages() > 0);
         let pages = memory.as_ref().map_or(0, |memory| memory.near_pages());
         Near {
@@ -140,12 +152,15 @@ impl Near {
             writers: RefCell::default(),
             waiting: RefCell::default(),
             counts: RefCell::default(),
+            clock,
+            stores: Cell::new(0),
         }
     }
 
     /// What it has, and what it did; nothing if there is none.
     pub(super) fn log(&self) -> Option<DeviceCacheLog> {
         let memory = self.memory.as_ref()?;
+        self.collect();
         let blocks = self.blocks.borrow();
         let (used, dirty) = blocks.counts();
         let mut log = *self.counts.borrow();
@@ -173,16 +188,19 @@ impl Near {
 
     /// Whether it has pages of a file that the media do not have yet.
     pub(super) fn is_unwritten(&self, number: u64) -> bool {
+        self.collect();
         self.is_on() && self.blocks.borrow().is_unwritten(number)
     }
 
     /// The same of any file.
     pub(super) fn is_any_unwritten(&self) -> bool {
+        self.collect();
         self.is_on() && self.blocks.borrow().is_any_unwritten()
     }
 
     /// The same of those that some bytes lie in.
     pub(super) fn is_unwritten_in(&self, number: u64, bytes: &Range<u64>) -> bool {
+        self.collect();
         self.is_on()
             && self
                 .blocks
@@ -226,6 +244,7 @@ impl Near {
     /// If something is in disorder.
     pub(super) fn verify(&self) -> (u32, u32) {
         let pages = self.memory.as_ref().map_or(0, |memory| memory.near_pages());
+        self.collect();
         let blocks = self.blocks.borrow();
         blocks.verify(pages);
         blocks.counts()
@@ -262,6 +281,7 @@ impl Near {
             if how == Evict::Clean {
                 return Ok(0);
             }
+            self.hide(number, &pages);
             let (removed, is_all) = self.blocks.borrow_mut().remove_clean(number, &pages, host);
             self.count(|counts| counts.evicted_pages += removed);
             self.release(fs, number).await?;
@@ -272,6 +292,7 @@ impl Near {
         }
         // Some came, or were changed again, meanwhile.
         let _inside = self.gates.enter(number, How::Alone).await;
+        self.hide(number, &pages);
         if how != Evict::Drop {
             self.write_back(fs, number, &pages).await?;
         }
@@ -321,6 +342,7 @@ impl Near {
                 return Ok(Some(self.changing(inside, Some((number, pages)))));
             }
             // Most of it while others use the file.
+            self.hide(number, &pages);
             self.write_back(fs, number, &pages).await?;
         }
         let inside = self.gates.enter(number, How::Alone).await;
@@ -330,6 +352,7 @@ impl Near {
                 None => fs.attributes(number).await?.bytes..u64::MAX,
             };
             let pages = pages_of(&bytes);
+            self.hide(number, &pages);
             self.write_back(fs, number, &pages).await?;
             self.leave(fs, number, &pages).await?;
         }
@@ -364,6 +387,7 @@ impl Near {
         let inside = self.gates.enter(number, How::Alone).await;
         if self.has(number) {
             let pages = pages_of(&bytes);
+            self.hide(number, &pages);
             for edge in [bytes.start, bytes.end] {
                 let page = edge / PAGE;
                 if !edge.is_multiple_of(PAGE) && edge != u64::MAX {
@@ -408,6 +432,7 @@ impl Near {
             return Ok(());
         }
         let _inside = self.gates.enter(number, How::Alone).await;
+        self.hide(number, &ALL);
         let written = self.write_back(fs, number, &ALL).await;
         written.and(self.leave(fs, number, &ALL).await)
     }
@@ -417,6 +442,7 @@ impl Near {
         let numbers = self.blocks.borrow().of_host(host);
         for number in numbers {
             let _inside = self.gates.enter(number, How::Alone).await;
+            self.hide(number, &ALL);
             // Nobody is there to be told.
             let _ = self.write_back(fs, number, &ALL).await;
             let removed = self.remove(number, &ALL, Some(host));

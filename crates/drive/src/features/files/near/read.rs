@@ -63,6 +63,9 @@ impl Near {
         }
         let read = self.read_pages(fs, (number, user), &bytes, &mut out, (false, &put));
         result.kept = read.await?;
+        if user.shows {
+            self.show((number, size), &pages, false);
+        }
         Ok(result)
     }
 
@@ -80,18 +83,20 @@ impl Near {
         let (mut page, mut touched) = (pages.start, 0);
         while page < pages.end {
             if takes {
+                self.hide(number, &(page..page + 1));
                 self.write_back(fs, number, &(page..page + 1)).await?;
             }
             let look = self.blocks.borrow().look(number, page);
             match look {
+                // It was shown again while it was written.
+                Look::There(_) if takes && self.blocks.borrow().is_shown(number, page) => {}
                 // What was written is so still: no wait came between.
                 Look::There(memory) => {
                     let (at, part) = part_of(bytes, page);
                     let count = (part.end - part.start) as usize;
                     // No wait comes between the look and the copy.
                     let out = out.slice(part);
-                    self.memory()
-                        .with_near(memory, |page| put(&page[at..at + count], out))?;
+                    self.with_page(memory, |page| put(&page[at..at + count], out))?;
                     if takes {
                         self.blocks.borrow_mut().remove(number, page);
                         self.count(|counts| counts.taken_pages += 1);

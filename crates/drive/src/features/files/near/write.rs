@@ -38,7 +38,7 @@ impl Near {
         if end > found.bytes || found.mode & SET_ID_BITS != 0 {
             return Ok(None);
         }
-        let bytes = offset..end;
+        let (size, bytes) = (found.bytes, offset..end);
         let pages = pages_of(&bytes);
         let mut result = NearResult {
             bytes: data.len() as u32,
@@ -56,7 +56,7 @@ impl Near {
         };
         self.writers.borrow_mut().insert(number, writer);
         let mut past = Vec::new();
-        for page in pages {
+        for page in pages.clone() {
             let (at, part) = part_of(&bytes, page);
             let new = &data[part.start as usize..part.end as usize];
             match self.write_page(fs, (number, user), page, (at, new)).await {
@@ -73,6 +73,9 @@ impl Near {
             }
         }
         self.moved(result.kept).await;
+        if user.shows {
+            self.show((number, size), &pages, true);
+        }
         self.let_go(fs, number).await?;
         Ok(Some((result, past)))
     }
@@ -117,7 +120,7 @@ impl Near {
     fn put(&self, memory: u32, at: usize, new: &[u8]) {
         cpu().work(Op::DriveCopy, || {
             let copy = |page: &mut [u8]| page[at..at + new.len()].copy_from_slice(new);
-            self.memory().with_near(memory, copy);
+            self.with_page(memory, copy);
         });
     }
 }

@@ -17,6 +17,7 @@ impl Near {
         pages: &Range<u64>,
     ) -> Result<(), FileError> {
         loop {
+            self.collect();
             let begun = self
                 .blocks
                 .borrow_mut()
@@ -32,10 +33,7 @@ impl Near {
             let mut copy = Vec::with_capacity(run.memory.len() * PAGE as usize);
             for memory in &run.memory {
                 let memory = *memory;
-                let take = || {
-                    self.memory()
-                        .with_near(memory, |page| copy.extend_from_slice(page))
-                };
+                let take = || self.with_page(memory, |page| copy.extend_from_slice(page));
                 cpu().work(Op::DriveCopy, take);
             }
             self.moved(run.memory.len() as u32).await;

@@ -10,6 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::super::SET_ID_BITS;
 use super::super::leases::NAMES;
+use super::super::near::ALL;
 use super::super::writers::Grant;
 use super::{COMMAND_BYTES, Call, Done, Served, convert};
 
@@ -31,6 +32,8 @@ pub(super) async fn lease(call: &Call<'_>) -> Served {
     let handle = call.handle()?;
     let (number, _) = call.files.opened(handle)?;
     call.files.file_system().settle(number).await;
+    // Whoever stores to a file from now on says so before.
+    call.at.firmware.near().hide(number, &ALL);
     let lease = leases.grant(host, number, address, word()?);
     let found = call.files.stat(Target::Handle(handle)).await;
     let lease = match &found {

@@ -3,6 +3,7 @@
 use wharf_files::vfs::check_range;
 use wharf_files::{Errno, FileError, Handle, In, Out, Place};
 use wharf_wire::file::{Evict, NearResult};
+use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::StatusCode;
 
 use super::super::bytes::put;
@@ -134,6 +135,8 @@ impl Call<'_> {
         User {
             host: self.host(),
             now_ns: self.now_ns,
+            // In steps of a vector the bits mean other things.
+            shows: self.command.io_opcode() != Some(IoOpcode::Vector) && self.command.shows(),
         }
     }
 }

@@ -96,6 +96,19 @@ impl Cached {
         Ok(both)
     }
 
+    /// The same by loads and stores.
+    fn note_window(&self, file: &OpenFile, pages: &Range<u64>, part: Extent) -> Touch {
+        let count = (pages.end - pages.start) as u32;
+        let found = NearResult {
+            bytes: part.bytes as u32,
+            hits: count,
+            kept: count,
+            is_full: false,
+        };
+        self.local.counters().window_hits.add(count.into());
+        self.note_near(file, pages, found)
+    }
+
     /// A part of a file, which is locked, was used by way of the drive's cache; gives what came of it.
     fn note_near(&self, file: &OpenFile, pages: &Range<u64>, found: NearResult) -> Touch {
         let omni = &self.process.omni;

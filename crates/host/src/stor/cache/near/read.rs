@@ -87,6 +87,10 @@ impl Cached {
         if pages.clone().any(|page| self.is_here(slot, page)) {
             return Ok((0, Touch::default()));
         }
+        let is_loaded = place.is_on_device && self.client.load_near(file.handle, part, out);
+        if is_loaded {
+            return Ok((part.bytes, self.note_window(file, &pages, part)));
+        }
         let keeps = way == Way::Near;
         if !keeps {
             // The next one may find room.

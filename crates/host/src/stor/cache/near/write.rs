@@ -80,6 +80,10 @@ impl Cached {
         if pages.clone().any(|page| self.is_here(slot, page)) {
             return Ok((0, Touch::default()));
         }
+        let is_stored = place.is_on_device && self.client.store_near(file.handle, part, data);
+        if is_stored {
+            return Ok((part.bytes, self.note_window(file, &pages, part)));
+        }
         if way == Way::Past {
             // The next one may find room.
             self.evict_later((slot, first));
