@@ -14,9 +14,7 @@ use wharf_wire::lane::Lane;
 use wharf_wire::queue::{DriveQueue, HostQueue, queue_pair};
 use wharf_wire::window::Times;
 
-use crate::config::{
-    ConfigError, CorePlan, DriveConfig, LinkKind, MediaKind, NewFiles, Platform,
-};
+use crate::config::{ConfigError, CorePlan, DriveConfig, LinkKind, MediaKind, NewFiles, Platform};
 use crate::controller::{ControllerParts, Feature, GuestQueues, Running};
 use crate::core::{Core, CoreParts, CoreStatus, Slots, Store, requests_max};
 use crate::disk::{Disk, Platters};

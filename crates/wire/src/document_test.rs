@@ -113,6 +113,7 @@ fn tables_of_the_code() -> Tables {
         file::lease_fields,
         file::lock_fields,
         file::read_near_fields,
+        file::write_near_fields,
         file::evict_near_fields,
         file::revoke_fields,
     );

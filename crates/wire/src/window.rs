@@ -31,6 +31,9 @@ const LINE: usize = 64;
 const LINE_ON_LINK: u64 = 80;
 const SLOT_ON_LINK: u64 = 16;
 
+/// Places of a line of them.
+const PLACES: usize = 8;
+
 /// Lines that a core has under way at once.
 const LINES_UNDER_WAY: u64 = 48;
 
@@ -46,7 +49,8 @@ pub struct FilePage {
 impl FilePage {
     fn hash(self) -> u64 {
         let mixed = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.page;
-        mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32
+        let mixed = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ mixed >> 32
     }
 }
 
@@ -117,22 +121,34 @@ impl Word {
         self.state.fetch_sub(adds, Ordering::Release);
     }
 
-    /// For the drive: shows another page, or the same with more rights.
-    fn show(&self, name: FilePage, bytes: u32, is_writable: bool) {
+    /// For the drive: what it shows, or showed last.
+    fn name(&self) -> FilePage {
+        FilePage {
+            number: self.number.load(Ordering::Relaxed),
+            page: self.page.load(Ordering::Relaxed),
+        }
+    }
+
+    /// For the drive: shows another page, or the same with more rights; gives whether it is another.
+    fn show(&self, name: FilePage, bytes: u32, is_writable: bool) -> bool {
         let rights = SHOWN | if is_writable { WRITABLE } else { 0 };
         if self.state.load(Ordering::Relaxed) & SHOWN != 0 {
             // Nobody but the drive says what it shows, and it hides a page before it shows another.
-            assert!(self.shows(name, 0), "a page is hidden before another is shown");
+            assert!(
+                self.shows(name, 0),
+                "a page is hidden before another is shown"
+            );
             // A file whose end has moved since then has more bytes there: with less the page is hidden before.
             self.bytes.fetch_max(bytes, Ordering::Relaxed);
             self.state.fetch_or(rights, Ordering::Release);
-            return;
+            return false;
         }
         self.number.store(name.number, Ordering::Relaxed);
         self.page.store(name.page, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
         // Release: partner of the acquire in `take`.
         self.state.store(rights, Ordering::Release);
+        true
     }
 
     /// For the drive: waits until nobody is there, and says what it is then.
@@ -170,8 +186,9 @@ pub struct Times {
 pub struct Window {
     memory: Arc<DmaRegion>,
     words: Box<[Word]>,
-    /// By the hash of what it shows, one more than the number of a page. The last one shown is found.
-    places: Box<[AtomicU32]>,
+    /// By the hash of what is shown: a line of places each, with a part of the hash in the upper half and one more than the number of the
+    /// page of memory in the lower. What finds all of its places taken is not found.
+    lines: Box<[[AtomicU64; PLACES]]>,
     /// A bit for each page that hosts have stored to since the drive has looked.
     stored: Box<[AtomicU64]>,
     /// How often a bit was set.
@@ -183,25 +200,44 @@ impl Window {
     /// A window on pages that are the drive's, which shows none of them.
     pub fn new(memory: Arc<DmaRegion>, times: Times) -> Window {
         let pages = memory.pages();
-        let places = (2 * pages).next_power_of_two();
+        let lines = (2 * pages / PLACES).next_power_of_two();
         Window {
             memory,
             words: (0..pages).map(|_| Word::new()).collect(),
-            places: (0..places).map(|_| AtomicU32::new(0)).collect(),
+            lines: (0..lines)
+                .map(|_| std::array::from_fn(|_| AtomicU64::new(0)))
+                .collect(),
             stored: (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             stores: AtomicU64::new(0),
             times,
         }
     }
 
-    fn place(&self, name: FilePage) -> &AtomicU32 {
-        &self.places[name.hash() as usize & (self.places.len() - 1)]
+    /// The places of a page of a file, and the part of its hash that is in them.
+    fn places(&self, name: FilePage) -> (&[AtomicU64; PLACES], u64) {
+        let hash = name.hash();
+        let line = &self.lines[hash as usize & (self.lines.len() - 1)];
+        (line, hash >> 32 << 32)
     }
 
     fn find(&self, name: FilePage) -> Option<(u32, &Word)> {
+        let (places, hash) = self.places(name);
         // Relaxed: where to look; the word says whether it is there.
-        let slot = self.place(name).load(Ordering::Relaxed).checked_sub(1)?;
+        let mut places = places.iter().map(|place| place.load(Ordering::Relaxed));
+        let place = places.find(|place| *place as u32 != 0 && place >> 32 << 32 == hash)?;
+        let slot = place as u32 - 1;
         Some((slot, &self.words[slot as usize]))
+    }
+
+    /// Puts another into one of the places of a page of a file.
+    fn replace(&self, name: FilePage, old: u64, new: u64) -> bool {
+        let (places, hash) = self.places(name);
+        // Relaxed: as in `find`; the drive alone changes them.
+        let mut places = places.iter();
+        let of = |place: u64| if place == 0 { 0 } else { hash | place };
+        let found = places.find(|place| place.load(Ordering::Relaxed) == of(old));
+        found.inspect(|place| place.store(of(new), Ordering::Relaxed));
+        found.is_some()
     }
 
     /// Loads bytes of a page, from byte `at` of it on; false if it is not shown, or the file has not all of them.
@@ -274,14 +310,18 @@ impl Window {
     /// For the drive: a page of its memory is a page of a file, which has `bytes` bytes of it, that hosts may load, and store to if
     /// `is_writable`.
     pub fn show(&self, slot: u32, name: FilePage, bytes: u32, is_writable: bool) {
-        self.words[slot as usize].show(name, bytes, is_writable);
-        self.place(name).store(slot + 1, Ordering::Relaxed);
+        let is_new = self.words[slot as usize].show(name, bytes, is_writable);
+        if is_new {
+            self.replace(name, 0, u64::from(slot) + 1);
+        }
         self.times.to_host.count(LINE_ON_LINK);
     }
 
     /// For the drive: nobody loads a page or stores to it any more. What was stored is told by [`Window::take_stored`].
     pub fn hide(&self, slot: u32) {
-        self.words[slot as usize].alone(|_| 0);
+        let word = &self.words[slot as usize];
+        word.alone(|_| 0);
+        self.replace(word.name(), u64::from(slot) + 1, 0);
         self.times.from_host.count(LINE_ON_LINK);
     }
 

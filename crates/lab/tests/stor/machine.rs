@@ -117,6 +117,15 @@ pub fn new_drive_of(cores: u32, pages: u32) -> Drive {
     drive.with_new_files(NEW)
 }
 
+/// A drive with room for so many bytes of pages of files in its own memory.
+pub fn new_drive_near(cores: u32, near_bytes: u64) -> Drive {
+    let mut config = config(cores, PAGES);
+    config.memory.bytes += near_bytes;
+    config.memory.near_bytes = near_bytes;
+    let drive = Drive::new(config).expect("a drive");
+    drive.with_new_files(NEW)
+}
+
 /// A drive that has power, and clients that wait for it to be ready.
 struct Powered {
     machine: Machine,
@@ -126,8 +135,14 @@ struct Powered {
     bunches: Vec<Vec<HostQueue>>,
 }
 
-fn power_on(drive: Drive, space: &Arc<DmaSpace>, clients: u32, power: &PowerSwitch) -> Powered {
-    let mut machine = Machine::new(CostTable::free(), false);
+fn power_on(
+    drive: Drive,
+    space: &Arc<DmaSpace>,
+    clients: u32,
+    power: &PowerSwitch,
+    costs: CostTable,
+) -> Powered {
+    let mut machine = Machine::new(costs, false);
     let cores = drive.config().firmware.cores;
     let mut handle = drive
         .power_on(&mut machine, "drive", space, power)
@@ -178,7 +193,19 @@ pub fn run_on<T: Send + 'static, F: Future<Output = T> + 'static>(
     own: StorConfig,
     script: impl Fn(OneClient) -> F + Send + Sync + 'static,
 ) -> (Drive, Vec<T>) {
-    let mut powered = power_on(drive, space, clients, &PowerSwitch::on());
+    run_at_cost(CostTable::free(), drive, space, clients, own, script)
+}
+
+/// The same where what CPUs do costs time.
+pub fn run_at_cost<T: Send + 'static, F: Future<Output = T> + 'static>(
+    costs: CostTable,
+    drive: Drive,
+    space: &Arc<DmaSpace>,
+    clients: u32,
+    own: StorConfig,
+    script: impl Fn(OneClient) -> F + Send + Sync + 'static,
+) -> (Drive, Vec<T>) {
+    let mut powered = power_on(drive, space, clients, &PowerSwitch::on(), costs);
     let script = Arc::new(script);
     let results: Arc<Mutex<Vec<Option<T>>>> = Arc::default();
     results
@@ -216,7 +243,7 @@ pub fn run_until_cut<F: Future<Output = ()> + 'static>(
     /// How often the switch looks.
     const LOOK_NS: u64 = 20_000;
     let power = PowerSwitch::on();
-    let mut powered = power_on(drive, space, clients, &power);
+    let mut powered = power_on(drive, space, clients, &power, CostTable::free());
     let script = Arc::new(script);
     let machine = &mut powered.machine;
     for (index, queues) in (0..).zip(std::mem::take(&mut powered.bunches)) {

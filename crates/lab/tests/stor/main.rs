@@ -6,6 +6,7 @@
 //! | `locks.rs` | locks: waits in the drive, waits that are stopped |
 //! | `subject.rs` | random programs by the client |
 //! | `near.rs`, `near_cuts.rs` | threads by way of both caches; power cuts |
+//! | `window.rs` | what loads and stores of the drive's cache gain |
 //! | `ace.rs` | all short programs by way of both caches |
 //! | `cached.rs` | the same files with the cache of a process before them |
 
@@ -22,6 +23,7 @@ mod near_cuts;
 #[path = "../../../host/tests/files/owner.rs"]
 mod owner;
 mod subject;
+mod window;
 
 use wharf_files::model::ModelLimits;
 use wharf_files::testing::beside::{Difference, Room, assert_alike, compare_answers, new_model};

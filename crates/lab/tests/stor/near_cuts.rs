@@ -204,6 +204,7 @@ fn what_was_synced_is_there_after_a_power_cut_whichever_cache_had_it() {
                 placement: [Placement::ByInode, Placement::RoundRobin][seed as usize % 2],
                 device_share: [0.3, 0.6][seed as usize / 2 % 2],
                 epoch_ns: 0,
+                window: seed % 3 != 0,
                 ..StorConfig::default()
             };
             let (more_kept, more_lost) = cut(seed, own);

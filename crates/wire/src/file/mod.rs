@@ -62,7 +62,7 @@ pub use lock::{FileLock, LockOperation, LockState, LockWords};
 pub use log::{FileSystemLog, FileSystemState, LOG_TEXT_BYTES};
 pub use near::{Evict, NearResult};
 #[cfg(test)]
-pub(crate) use near::{evict_near_fields, read_near_fields};
+pub(crate) use near::{evict_near_fields, read_near_fields, write_near_fields};
 pub use request::{Caller, Names, Request, RequestError, RequestHead, Start, StartKind, TIME_NOW};
 pub use request::{GROUPS_MAX, LINKS_LEAVE, REQUEST_HEAD_BYTES, STAYS_ID, STAYS_MODE, TIME_STAYS};
 pub use transfer::{ByteTransfer, byte_transfer};

@@ -5,6 +5,7 @@
 //! | `support.rs` | programs that run in file tasks of a core |
 //! | `asker.rs`, `subject.rs` | commands as a host sends them |
 //! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
+//! | `window.rs`, `by_window.rs` | pages of that cache which are loaded and stored without a command |
 //! | `near.rs` | the same by way of the drive's cache; its budgets are walls, and it moves the bytes that are asked for alone |
 //! | `vector.rs` | functions of bytes give what their definitions say; whatever a vector says, nothing of others is seen or harmed |
 //! | `vector_cuts.rs` | what the steps of a vector made durable outlives a power cut, in their order |
@@ -22,6 +23,7 @@
 //! | `programs.rs` | random programs do on any core what the model does, also through power cuts; equal seeds give equal runs |
 
 mod asker;
+mod by_window;
 mod coming_and_going;
 mod first;
 mod leases;
@@ -40,4 +42,5 @@ mod turns;
 mod vector;
 mod vector_cuts;
 mod wasm;
+mod window;
 mod writers;

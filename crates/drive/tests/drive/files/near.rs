@@ -1,6 +1,7 @@
 //! The drive's cache of pages of files.
 
 use wharf_drive::PowerSwitch;
+use wharf_drive::config::LinkKind;
 use wharf_files::Errno;
 use wharf_files::model::ModelLimits;
 use wharf_files::testing::beside::{
@@ -28,7 +29,7 @@ use super::turns::{Turns, script};
 const PAGE: u64 = 4096;
 
 /// Pages that the drive has in its cache, and those of them that are dirty. It must be in order.
-async fn near_pages(asker: &mut Asker) -> (u32, u32) {
+pub async fn near_pages(asker: &mut Asker) -> (u32, u32) {
     let (sender, receiver) = std::sync::mpsc::channel();
     run_on(&mut asker.host, 0, |at| {
         Box::pin(async move {
@@ -85,9 +86,13 @@ fn with_cache<F: Future<Output = ()> + 'static>(
     run(&mut rig, move |host| test(Asker::new(host)));
 }
 
-fn alike(program: &[Step], home: Home, pages: u64, seed: u64) -> Result<(), Difference> {
+pub fn alike(program: &[Step], home: Home, pages: u64, seed: u64) -> Result<(), Difference> {
     let mut config = home.config(1 + seed as u32 % 3, 4_000);
     config.memory.near_bytes = pages * PAGE;
+    let has_window = seed / 9 % 2 == 0;
+    if has_window {
+        config.link.kind = LinkKind::Cxl;
+    }
     let mut rig = new_rig(config);
     rig.queues_per_client = 2;
     let program = program.to_vec();
@@ -97,6 +102,9 @@ fn alike(program: &[Step], home: Home, pages: u64, seed: u64) -> Result<(), Diff
         let mut oracle = Users::new(&&model, &callers(), SessionLimits::default());
         let mut subject = ByCommands::new(Asker::new(host)).near(Seed(seed).rng());
         let compared = compare_answers(&mut subject, &mut oracle, &program, Room::Enough).await;
+        let hits = subject.window.as_ref().map(|window| window.hits);
+        assert_eq!(hits.is_some(), has_window);
+        hits.inspect(|hits| println!("{hits} requests without a command"));
         let (all, _) = near_pages(&mut subject.asker).await;
         assert!(u64::from(all) <= pages, "a budget is a wall");
         let synced = subject.asker.send(Command::sync_files(1)).await;

@@ -14,6 +14,7 @@ use wharf_wire::file::{
 use zerocopy::FromBytes;
 
 use super::asker::{Asker, head, path as one};
+use super::by_window::ByWindow;
 
 /// Bytes of buffers with requests.
 const REQUEST: u32 = 80_000;
@@ -34,6 +35,8 @@ pub struct ByCommands {
     slots: Vec<Vec<Option<FileHandle>>>,
     /// Which reads and writes go by way of the drive's cache, if any do.
     near: Option<Rng>,
+    /// And which of them need no command, if the drive has a window.
+    pub window: Option<ByWindow>,
 }
 
 type Answered = Result<Answer, i32>;
@@ -108,12 +111,16 @@ impl ByCommands {
             slots: vec![vec![None; 64]; callers.len()],
             callers,
             near: None,
+            window: None,
         }
     }
 
     /// The same; most reads and writes go by way of the drive's cache, which is emptied now and then.
     pub fn near(self, rng: Rng) -> ByCommands {
+        let host = &self.asker.host;
+        let window = host.dma.window();
         ByCommands {
+            window: window.map(|window| ByWindow::new(&host.cpu, window)),
             near: Some(rng),
             ..self
         }
@@ -142,6 +149,21 @@ impl ByCommands {
     /// Whether the next read or write goes by way of the drive's cache.
     fn is_near(&mut self) -> bool {
         self.near.as_mut().is_some_and(|rng| rng.below(4) > 0)
+    }
+
+    fn forget(&mut self, handle: FileHandle) {
+        if let Some(window) = &mut self.window {
+            window.closed(handle);
+        }
+    }
+
+    fn load(&mut self, handle: FileHandle, offset: u64, bytes: u32) -> Option<Vec<u8>> {
+        self.window.as_mut()?.load(handle, offset, bytes as usize)
+    }
+
+    fn store(&mut self, handle: FileHandle, offset: u64, data: &[u8]) -> bool {
+        let window = self.window.as_mut();
+        window.is_some_and(|window| window.store(handle, offset, data))
     }
 
     /// Closes all that is open.
@@ -192,7 +214,12 @@ impl ByCommands {
         head.mode = mode;
         let command = Command::open_file(1, open_mode(flags), REQUEST);
         self.asker.ask(command, head, &one(path)).await.done()?;
-        Ok(FileHandle::from_raw(self.answered::<OpenAnswer>().handle))
+        let answer = self.answered::<OpenAnswer>();
+        let handle = FileHandle::from_raw(answer.handle);
+        if let Some(window) = &mut self.window {
+            window.opened(handle, answer.attributes.number, flags);
+        }
+        Ok(handle)
     }
 
     async fn try_step(&mut self, step: &Step) -> Answered {
@@ -208,6 +235,7 @@ impl ByCommands {
             } => {
                 let opened = self.open(user, path, *flags, *mode).await?;
                 if let Some(before) = self.slots[user][*slot].replace(opened) {
+                    self.forget(before);
                     let close = Command::close_file(1, before);
                     self.asker.send(close).await.done()?;
                 }
@@ -215,6 +243,7 @@ impl ByCommands {
             }
             Close { slot } => {
                 let close = Command::close_file(1, handle(slot));
+                self.forget(handle(slot));
                 self.slots[user][*slot] = None;
                 self.done(close).await
             }
@@ -225,13 +254,16 @@ impl ByCommands {
             } => {
                 let (handle, bytes) = (handle(slot), *bytes as u32);
                 self.evict(handle, *offset).await?;
+                if let Some(loaded) = self.load(handle, *offset, bytes) {
+                    return Ok(Answer::Bytes(loaded));
+                }
                 if self.is_near() {
                     let read = Command::read_near(1, handle, *offset, bytes);
                     let kind = self.near.as_mut().map_or(0, |rng| rng.below(4));
                     let read = match kind {
                         0 => read,
                         1 => read.taking(),
-                        _ => read.keeping(2),
+                        _ => read.keeping(2).showing(),
                     };
                     let read = self.asker.aimed(read);
                     let result = self.asker.send(read).await.done()?;
@@ -247,9 +279,13 @@ impl ByCommands {
                 let handle = handle(slot);
                 self.evict(handle, *offset).await?;
                 let data = fill.make();
+                if self.store(handle, *offset, &data) {
+                    return Ok(Answer::Number(data.len() as u64));
+                }
                 self.asker.put(0, &data);
                 if self.is_near() {
                     let write = Command::write_near(1, handle, *offset, data.len() as u32);
+                    let write = write.showing();
                     let write = self.asker.aimed(write);
                     let result = self.asker.send(write).await.done()?;
                     return Ok(Answer::Number(NearResult::from_raw(result).bytes.into()));

@@ -2,8 +2,8 @@
 
 use wharf_drive::config::{
     CompressionConfig, DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry,
-    HostMemoryConfig, LinkConfig, MediaConfig, MediaKind, MemoryConfig, PersistentMemoryConfig,
-    Placement, Platform, Timing, TokenCheck,
+    HostMemoryConfig, LinkConfig, LinkKind, MediaConfig, MediaKind, MemoryConfig,
+    PersistentMemoryConfig, Placement, Platform, Timing, TokenCheck,
 };
 
 /// One core, one plane, ten blocks of four pages; no operation takes time.

@@ -138,11 +138,7 @@ fn part_of(bytes: &Range<u64>, page: u64) -> (usize, Range<u64>) {
 
 impl Near {
     /// A cache in what the memory has for it, of which one host has `host_pages` at most.
-    pub(super) fn new(
-        memory: Option<Rc<DeviceMemory>>,
-        host_pages: u32,
-        clock: Rc<Clock>,
-    ) -> Near {
+    pub(super) fn new(memory: Option<Rc<DeviceMemory>>, host_pages: u32, clock: Rc<Clock>) -> Near {
         let memory = memory.filter(|memory| memory.near_pages() > 0);
         let pages = memory.as_ref().map_or(0, |memory| memory.near_pages());
         Near {

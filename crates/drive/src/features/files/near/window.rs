@@ -75,7 +75,10 @@ impl Near {
     /// Copies from or to a page of memory, which hosts may be at.
     pub(super) fn with_page<R>(&self, memory: u32, f: impl FnOnce(&mut [u8]) -> R) -> R {
         let is_shown = self.blocks.borrow().shown_at(memory).is_some();
-        let _held = self.window().filter(|_| is_shown).map(|window| window.hold(memory));
+        let _held = self
+            .window()
+            .filter(|_| is_shown)
+            .map(|window| window.hold(memory));
         self.memory().with_near(memory, f)
     }
 }

@@ -170,8 +170,8 @@ impl Cached {
         node.stretch_on_drive(there.offset + there.bytes);
         if is_near {
             let kept = computed.steps[2].kept;
-            if kept > 0 {
-                self.process.omni.note(cpu, &(slot, pages.clone()));
+            if kept > 0 && !self.process.omni.note(cpu, &(slot, pages.clone())) {
+                self.leave_unknown(file, &pages).await?;
             }
             if u64::from(kept) < there.pages() {
                 self.evict_later((slot, first));

@@ -9,7 +9,8 @@
 //!
 //! What the host's own cache has, and what of it is dirty, is said by its own tree and the marks in that. There is no second truth.
 //!
-//! A bit that is set says that the page may be there: the drive may have given it up since. A bit that is not set says that it is not.
+//! A bit that is set says that the page may be there: the drive may have given it up since. A bit that is not set says that it is not: a
+//! page for which there is no node leaves the drive's cache at once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,6 +61,14 @@ impl Default for Node {
             used_ns: AtomicU64::new(0),
             on_device: std::array::from_fn(|_| AtomicU64::new(0)),
         }
+    }
+}
+
+impl Node {
+    /// Whether the drive has nothing of its range, as it seems.
+    fn is_empty(&self) -> bool {
+        let mut words = self.on_device.iter();
+        words.all(|word| word.load(Ordering::Relaxed) == 0)
     }
 }
 
@@ -178,11 +187,14 @@ impl OmniIndex {
         self.pages.load(Ordering::Relaxed)
     }
 
-    /// The drive has pages of a part now, which the caller has locked.
-    pub(in crate::stor::cache) fn note(&self, cpu: &Cpu, (slot, pages): &Part) {
+    /// The drive has pages of a part now, which the caller has locked; false if there was no room to note all of them: those must not stay
+    /// there, as nobody would know of them.
+    #[must_use]
+    pub(in crate::stor::cache) fn note(&self, cpu: &Cpu, (slot, pages): &Part) -> bool {
+        let mut is_known = true;
         for (first, words) in self.words(pages) {
             let Some(node) = self.node(cpu, *slot, first) else {
-                // Without a node nobody knows that they are there; they leave with their file.
+                is_known = false;
                 continue;
             };
             let now_ns = cpu.now();
@@ -198,6 +210,7 @@ impl OmniIndex {
                 }
             }
         }
+        is_known
     }
 
     /// The bits of pages: of each range the first page, and its words with the bits in them.
@@ -295,8 +308,12 @@ impl OmniIndex {
         let looked = (0..looks).map(|step| &self.nodes[((hand + step) % used) as usize]);
         let keyed = looked.map(|node| (node.key.load(Ordering::Acquire), node));
         let others = keyed.filter(|(key, _)| *key != NOTHING && *key != but.word());
-        let used_ns = |node: &Node| node.used_ns.load(Ordering::Relaxed);
-        let old = others.filter(|(_, node)| used_ns(node) < before_ns);
+        // Nodes without pages go first: others may need them.
+        let used_ns = |node: &Node| match node.is_empty() {
+            true => 0,
+            false => node.used_ns.load(Ordering::Relaxed),
+        };
+        let old = others.filter(|(_, node)| node.is_empty() || used_ns(node) < before_ns);
         let (key, _) = old.min_by_key(|(_, node)| used_ns(node))?;
         let key = PageKey::of_word(key);
         let end = (key.page() + self.range_pages).min(PAGES_MAX);
@@ -376,14 +393,14 @@ mod tests {
     fn pages_are_there_from_when_they_are_noted_until_they_are_cleared() {
         on_cpu(|cpu| async move {
             let index = new(64 << 20);
-            index.note(&cpu, &(3, 250..260));
+            assert!(index.note(&cpu, &(3, 250..260)));
             let is_there = |slot, page| index.is_on_device(&cpu, slot, page);
             assert!(is_there(3, 250) && is_there(3, 259));
             assert!(!is_there(3, 249) && !is_there(3, 260) && !is_there(2, 255));
             let any = |pages| index.is_any_on_device(&cpu, &(3, pages));
             assert!(any(0..251) && any(259..900) && !any(0..250) && !any(260..900));
             assert_eq!(index.pages.load(Ordering::Relaxed), 10);
-            index.note(&cpu, &(3, 255..256));
+            assert!(index.note(&cpu, &(3, 255..256)));
             index.clear(&cpu, &(3, 258..600));
             assert!(is_there(3, 257) && !is_there(3, 258));
             assert_eq!(index.pages.load(Ordering::Relaxed), 8);
@@ -428,7 +445,7 @@ mod tests {
         on_cpu(|cpu| async move {
             let index = new(1 << 20);
             for (slot, page) in [(1, 0), (1, 4), (2, 0), (1, 1)] {
-                index.note(&cpu, &(slot, page..page + 1));
+                assert!(index.note(&cpu, &(slot, page..page + 1)));
                 cpu.sleep_until(cpu.now() + 10_000).await;
             }
             let first_ns = 9_000;
@@ -450,14 +467,21 @@ mod tests {
         on_cpu(|cpu| async move {
             let index = new(8 << 12);
             for round in 0..100 {
-                index.note(&cpu, &(0, round..round + 1));
+                assert!(index.note(&cpu, &(0, round..round + 1)));
                 index.remove(&cpu, &(0, round..round + 1));
             }
             assert_eq!(index.unused.load(Ordering::Relaxed), 1);
-            index.note(&cpu, &(0, 0..100));
+            assert!(!index.note(&cpu, &(0, 0..100)), "there is no room");
             assert!(!index.has_room(1));
             let known = (0..100).filter(|page| index.is_on_device(&cpu, 0, *page));
             assert_eq!(known.count(), 10);
+            // A node that has no pages any more goes, however lately it was used.
+            index.clear(&cpu, &(0, 4..5));
+            assert_eq!(index.begin_evict((0, 0), 0), Some((0, 4..5)));
+            index.remove(&cpu, &(0, 4..5));
+            index.end_evict();
+            assert_eq!(index.begin_evict((0, 0), 0), None);
+            assert!(index.note(&cpu, &(0, 20..21)));
         });
     }
 }

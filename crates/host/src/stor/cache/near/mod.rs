@@ -26,7 +26,7 @@ mod write;
 use std::ops::Range;
 
 use wharf_runtime::range_lock::{Locker, RangeGuard};
-use wharf_wire::file::NearResult;
+use wharf_wire::file::{Evict, NearResult};
 
 use super::mode::Without;
 use super::opened::OpenFile;
@@ -97,7 +97,12 @@ impl Cached {
     }
 
     /// The same by loads and stores.
-    fn note_window(&self, file: &OpenFile, pages: &Range<u64>, part: Extent) -> Touch {
+    async fn note_window(
+        &self,
+        file: &OpenFile,
+        pages: &Range<u64>,
+        part: Extent,
+    ) -> Result<Touch, FileError> {
         let count = (pages.end - pages.start) as u32;
         let found = NearResult {
             bytes: part.bytes as u32,
@@ -106,21 +111,42 @@ impl Cached {
             is_full: false,
         };
         self.local.counters().window_hits.add(count.into());
-        self.note_near(file, pages, found)
+        self.note_near(file, pages, found).await
     }
 
     /// A part of a file, which is locked, was used by way of the drive's cache; gives what came of it.
-    fn note_near(&self, file: &OpenFile, pages: &Range<u64>, found: NearResult) -> Touch {
+    async fn note_near(
+        &self,
+        file: &OpenFile,
+        pages: &Range<u64>,
+        found: NearResult,
+    ) -> Result<Touch, FileError> {
         let omni = &self.process.omni;
-        if found.kept > 0 {
-            omni.note(self.cpu(), &(file.slot, pages.clone()));
+        if found.kept > 0 && !omni.note(self.cpu(), &(file.slot, pages.clone())) {
+            // The next one may find room.
+            self.evict_later((file.slot, pages.start));
+            self.leave_unknown(file, pages).await?;
         }
         self.local.counters().near_hits.add(found.hits.into());
         if found.is_full {
             self.evict_later((file.slot, pages.start));
         }
         // Hits are those of the host's own memory.
-        Touch::no_hits(pages.end - pages.start)
+        Ok(Touch::no_hits(pages.end - pages.start))
+    }
+
+    /// Pages that the drive has, for which there was no room to note that, leave its cache.
+    pub(in crate::stor::cache) async fn leave_unknown(
+        &self,
+        file: &OpenFile,
+        pages: &Range<u64>,
+    ) -> Result<(), FileError> {
+        let (offset, bytes) = (pages.start * PAGE, (pages.end - pages.start) * PAGE);
+        let evict = self
+            .client
+            .evict_near(file.handle, Evict::WriteBack, offset, bytes);
+        // Those of them that are noted stay so: others who use them may have had them come again.
+        evict.await.map(drop)
     }
 }
 

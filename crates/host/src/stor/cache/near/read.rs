@@ -89,7 +89,8 @@ impl Cached {
         }
         let is_loaded = place.is_on_device && self.client.load_near(file.handle, part, out);
         if is_loaded {
-            return Ok((part.bytes, self.note_window(file, &pages, part)));
+            let touch = self.note_window(file, &pages, part).await?;
+            return Ok((part.bytes, touch));
         }
         let keeps = way == Way::Near;
         if !keeps {
@@ -108,7 +109,7 @@ impl Cached {
         };
         // The drive's file may end before: nobody has written there.
         out[found.bytes as usize..].fill(0);
-        Ok((part.bytes, self.note_near(file, &pages, found)))
+        Ok((part.bytes, self.note_near(file, &pages, found).await?))
     }
 
     /// Has the next pages of one who goes through a file in order, from this one on, come here, if nobody is in the way.

@@ -82,7 +82,8 @@ impl Cached {
         }
         let is_stored = place.is_on_device && self.client.store_near(file.handle, part, data);
         if is_stored {
-            return Ok((part.bytes, self.note_window(file, &pages, part)));
+            let touch = self.note_window(file, &pages, part).await?;
+            return Ok((part.bytes, touch));
         }
         if way == Way::Past {
             // The next one may find room.
@@ -102,7 +103,7 @@ impl Cached {
                 write.await?
             }
         };
-        Ok((part.bytes, self.note_near(file, &pages, written)))
+        Ok((part.bytes, self.note_near(file, &pages, written).await?))
     }
 
     /// Pages of an extent are about to be written here whatever place they would have: none stays in the drive's cache. For one who is

@@ -82,7 +82,7 @@ impl Sides {
         }
         // Others who use it too may have had it come there, and not noted it yet.
         Sides::set(&self.device, page, true);
-        self.index.note(cpu, &(FILE, pages));
+        assert!(self.index.note(cpu, &(FILE, pages)));
         self.check(cpu, page);
     }
 
@@ -224,7 +224,7 @@ fn a_node_that_is_used_again_has_nothing_of_the_range_before() {
         |sides, cpu| {
             let part = (FILE, 2..3);
             let _guard = sides.lock(cpu, 2, &part.1, true);
-            sides.index.note(cpu, &part);
+            assert!(sides.index.note(cpu, &part));
             // There may be no node for it yet, and then nobody knows of the page.
             let is_known = sides.index.is_on_device(cpu, FILE, 2);
             Sides::set(&sides.device, 2, is_known);
