@@ -144,7 +144,9 @@ fn keys_are_those_of_the_structs() {
         let (mut config, _) = load_drive(preset.name, &Sets::default()).unwrap();
         // Keys that may be left out.
         config.media.path = Some("x".into());
-        config.firmware.token_check = wharf_drive::DriveConfig::reference().firmware.token_check;
+        let reference = wharf_drive::DriveConfig::reference();
+        config.firmware.token_check = reference.firmware.token_check;
+        config.link = reference.link;
         if config.disk.is_none() {
             name_all_of_flash(&mut config);
         }
