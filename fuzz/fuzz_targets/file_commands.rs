@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wharf_drive::config::{DriveConfig, FileSystemKind, MediaKind, NewFiles};
+use wharf_drive::config::{DriveConfig, FileSystemKind, LinkKind, MediaKind, NewFiles};
 use wharf_drive::{Drive, DriveHandle, PowerSwitch};
 use wharf_files::block::Make;
 use wharf_files::gpt::Guid;
@@ -68,6 +68,7 @@ fn config(flags: u64) -> DriveConfig {
     config.memory.journal_bytes = 2 << 20;
     config.memory.transfer_bytes = 256 << 10;
     config.memory.near_bytes = 64 << 10;
+    config.link.kind = LinkKind::Cxl;
     config.memory.compute_bytes = 256 << 10;
     config
 }

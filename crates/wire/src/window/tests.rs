@@ -185,6 +185,7 @@ fn on_thread<T: 'static>(work: impl FnOnce(&Cpu) -> T + Send + 'static) -> T {
 
 /// Who stores has the page alone, so nobody loads half of what was stored, and the drive hides it between two of them.
 #[test]
+#[allow(clippy::disallowed_methods)] // threads are what is tested
 fn threads_see_whole_stores() {
     let window = window(0);
     let page = name(1, 0);

@@ -1,6 +1,6 @@
 //! Loads and stores by the drive's window, for random programs by commands.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_files::OpenFlags;
@@ -14,7 +14,7 @@ const PAGE: u64 = 4096;
 pub struct ByWindow {
     window: Arc<Window>,
     cpu: Cpu,
-    opened: HashMap<u64, (u64, OpenFlags)>,
+    opened: BTreeMap<u64, (u64, OpenFlags)>,
     /// Requests that took no command.
     pub hits: u64,
 }
@@ -34,7 +34,7 @@ impl ByWindow {
         ByWindow {
             window,
             cpu: cpu.clone(),
-            opened: HashMap::new(),
+            opened: BTreeMap::new(),
             hits: 0,
         }
     }

@@ -1,11 +1,13 @@
 //! Random commands for files, most of them wrong somewhere: each gets one completion with a status of the command set,
 //! and the file system is sound all the while.
 
+use wharf_drive::config::LinkKind;
 use wharf_files::{Caller, Errno};
 use wharf_runtime::{Rng, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::file::{FileHandle, Names, Start, StartKind};
 use wharf_wire::status::StatusCode;
+use wharf_wire::window::FilePage;
 
 use super::asker::{Asker, head};
 use super::support::{config, new_rig, run, sound};
@@ -110,6 +112,17 @@ fn command(rng: &mut Rng, asker: &Asker, known: &[u64]) -> Command {
     command
 }
 
+/// Stores to a page that may be shown.
+fn store(asker: &Asker, rng: &mut Rng) {
+    let window = asker.host.dma.window().expect("the drive has one");
+    let name = FilePage {
+        number: rng.below(40),
+        page: number(rng),
+    };
+    let at = rng.below(4_000) as usize;
+    window.store(&asker.host.cpu, name, at, &[rng.next_u64() as u8; 96]);
+}
+
 #[test]
 fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
     for seed in 0..6 {
@@ -117,6 +130,7 @@ fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
         let mut config = config(1 + seed as u32 % 3, 2_000);
         // Its cache is full soon, or never.
         config.memory.near_bytes = [32 << 10, 4 << 20][seed as usize % 2];
+        config.link.kind = LinkKind::Cxl;
         let mut rig = new_rig(config);
         rig.queues_per_client = 2;
         run(&mut rig, move |host| async move {
@@ -127,6 +141,7 @@ fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
                 asker.put(0, &request(&mut rng, &known));
                 let command = command(&mut rng, &asker, &known);
                 let reply = asker.send(command).await;
+                store(&asker, &mut rng);
                 if reply.status == StatusCode::FileError {
                     let errno = Errno::of_number(reply.result as i32);
                     assert!(errno.is_some(), "{command:?}: {reply:?}");
