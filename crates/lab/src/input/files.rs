@@ -100,6 +100,11 @@ pub(super) fn plan(
     let regions =
         u32::try_from(regions).map_err(|_| bad(format!("{regions} files are too many")))?;
     let device_pages = device_bytes / PAGE_BYTES;
+    // Regions have the same distance, so the last one may be short: more of them may be longer.
+    let fits = |count: &u32| FileTable::file_bytes_max_of(*count, device_pages) >= longest;
+    let regions = (regions..=regions.saturating_add(REGIONS_MORE))
+        .find(fits)
+        .unwrap_or(regions);
     let region_bytes = FileTable::file_bytes_max_of(regions, device_pages);
     if longest > region_bytes || u64::from(regions) > device_pages {
         return Err(bad(format!(
@@ -149,6 +154,9 @@ pub(super) fn plan(
         files: Some(Arc::new(files)),
     })
 }
+
+/// So many more regions are tried, if the last one is too short.
+const REGIONS_MORE: u32 = 64;
 
 /// Widens operations to whole units.
 fn align(names: &mut Names, ops: &mut [FileOp], unit: u64, notes: &mut Vec<String>) {

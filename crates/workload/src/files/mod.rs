@@ -16,6 +16,8 @@
 //!    thread has written, whatever the others do meanwhile. Where threads read what others wrote (`store.rs`, and
 //!    the videos that are read only) the stream keeps the order, and a replay may be ahead of it.
 //!
+//! A store of sorted tables as LevelDB's (`lsm.rs`) is of the same kind: each thread has one.
+//!
 //! Jobs as fio's (`job.rs`) and filebench's web personalities (`web.rs`) are of the same kind, with directories of their own or one file
 //! for several threads.
 //!
@@ -25,6 +27,7 @@
 mod blocks;
 mod flow;
 mod job;
+mod lsm;
 mod op;
 mod published;
 mod store;
@@ -52,12 +55,17 @@ pub use trace::{
 
 use flow::Flow;
 use job::Job;
+use lsm::Lsm;
 use store::Store;
 
 /// Files if nothing is said: as in the evaluation of ScaleCache (section 4.2).
 pub const FILES_DEFAULT: u32 = 64;
 /// Threads if nothing is said: as there.
 pub const THREADS_DEFAULT: u32 = 64;
+
+/// Threads of `lsm-a` to `lsm-f`, and files of each, if nothing is said.
+const LSM_THREADS: u32 = 4;
+const LSM_FILES: u32 = 64;
 
 /// Bytes of a job's files together, if nothing is said.
 const JOB_BYTES_DEFAULT: u64 = 1 << 30;
@@ -92,6 +100,18 @@ pub enum Personality {
     YcsbA,
     /// YCSB's workload F.
     YcsbF,
+    /// YCSB's workload A on a store of sorted tables.
+    LsmA,
+    /// B.
+    LsmB,
+    /// C.
+    LsmC,
+    /// D.
+    LsmD,
+    /// E.
+    LsmE,
+    /// F.
+    LsmF,
     /// A job of reads and writes at random places of files.
     RandomFiles,
     /// A job of reads and writes one after another.
@@ -102,7 +122,7 @@ pub enum Personality {
 
 impl Personality {
     /// All of them, with their names as workloads.
-    pub const ALL: [(&'static str, Personality); 15] = [
+    pub const ALL: [(&'static str, Personality); 21] = [
         ("fileserver", Personality::Fileserver),
         ("varmail", Personality::Varmail),
         ("videoserver", Personality::Videoserver),
@@ -113,6 +133,12 @@ impl Personality {
         ("ffsb-scalecache", Personality::FfsbScaleCache),
         ("ycsb-a", Personality::YcsbA),
         ("ycsb-f", Personality::YcsbF),
+        ("lsm-a", Personality::LsmA),
+        ("lsm-b", Personality::LsmB),
+        ("lsm-c", Personality::LsmC),
+        ("lsm-d", Personality::LsmD),
+        ("lsm-e", Personality::LsmE),
+        ("lsm-f", Personality::LsmF),
         ("webserver", Personality::Webserver),
         ("webproxy", Personality::Webproxy),
         ("random-files", Personality::RandomFiles),
@@ -134,6 +160,7 @@ impl Personality {
             Personality::Webserver => 1001,
             Personality::Webproxy => 10_000,
             Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => 1,
+            own if own.is_lsm() => LSM_THREADS * LSM_FILES,
             Personality::FileserverScaleCache
             | Personality::VarmailScaleCache
             | Personality::FfsbScaleCache => 2 * FILES_DEFAULT,
@@ -146,6 +173,7 @@ impl Personality {
         match self {
             Personality::Webserver | Personality::Webproxy => 100,
             Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => 1,
+            own if own.is_lsm() => LSM_THREADS,
             _ => THREADS_DEFAULT,
         }
     }
@@ -154,8 +182,15 @@ impl Personality {
     pub fn request_bytes_default(self) -> u32 {
         match self {
             Personality::Webserver | Personality::Webproxy => 1 << 20,
+            own if own.is_lsm() => SECTOR_BYTES as u32,
             _ => PAGE_BYTES as u32,
         }
+    }
+
+    /// Whether it is a store of sorted tables, whose requests are records.
+    pub fn is_lsm(self) -> bool {
+        use Personality::{LsmA, LsmB, LsmC, LsmD, LsmE, LsmF};
+        matches!(self, LsmA | LsmB | LsmC | LsmD | LsmE | LsmF)
     }
 
     /// Whether it is a job, which is shaped by a [`FileJob`].
@@ -274,7 +309,13 @@ impl FileSpec {
             return Err(bad("requests", "0 requests is no workload"));
         }
         let request_bytes = u64::from(self.request_bytes);
-        let (unit, units) = match self.personality.is_job() {
+        if self.personality.is_lsm() && PAGE_BYTES % request_bytes.max(1) != 0 {
+            let reason = format!(
+                "records of {name} divide a block of {PAGE_BYTES} bytes, and {request_bytes} do not"
+            );
+            return Err(bad("request size", reason));
+        }
+        let (unit, units) = match self.personality.is_job() || self.personality.is_lsm() {
             true => (SECTOR_BYTES, "sectors"),
             false => (PAGE_BYTES, "pages"),
         };
@@ -292,14 +333,28 @@ impl FileSpec {
             // Who writes back what was there undoes what another one writes meanwhile.
             Personality::CrcFiles => self.threads,
             Personality::Webserver => 2,
+            own if own.is_lsm() => self.threads.saturating_mul(lsm::FILES_MIN),
             _ => self.threads.max(2),
         };
         if self.threads == 0 || self.files < files_min {
             let (files, threads) = (self.files, self.threads);
-            let reason = format!(
-                "{files} files for {threads} threads: give each thread one, and two in all"
-            );
+            let reason = match self.personality.is_lsm() {
+                true => format!(
+                    "{files} files for {threads} threads: give each {}",
+                    lsm::FILES_MIN
+                ),
+                false => format!(
+                    "{files} files for {threads} threads: give each thread one, and two in all"
+                ),
+            };
             return Err(bad("files", reason));
+        }
+        if self.personality.is_lsm() && footprint_keys(self) > lsm::KEYS_MAX {
+            let reason = format!(
+                "more than {} records for each thread of {name}",
+                lsm::KEYS_MAX
+            );
+            return Err(bad("footprint", reason));
         }
         if region < REGION_PAGES_MIN * PAGE_BYTES || end > u128::from(ADDRESS_BYTES_MAX) {
             let reason =
@@ -369,10 +424,17 @@ impl FileSpec {
             Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => {
                 Behaviour::Job(Job::new(self.personality, self.job, regions, rng))
             }
+            own if own.is_lsm() => Behaviour::Lsm(Lsm::new(own, regions, rng)),
             _ => Behaviour::Flow(Flow::new(self.personality, regions, rng)),
         };
         Ok((regions, behaviour))
     }
+}
+
+/// Records that the files of a thread have room for.
+fn footprint_keys(spec: &FileSpec) -> u64 {
+    let of_file = spec.region_bytes() / u64::from(spec.request_bytes.max(1));
+    u64::from(spec.files / spec.threads.max(1)).saturating_mul(of_file)
 }
 
 /// Where files are, and whose they are.
@@ -421,6 +483,7 @@ type Runs = VecDeque<Run>;
 enum Behaviour {
     Flow(Flow),
     Store(Store),
+    Lsm(Lsm),
     Job(Job),
 }
 
@@ -430,6 +493,7 @@ impl Behaviour {
         match self {
             Behaviour::Flow(flow) => flow.initial(),
             Behaviour::Store(store) => store.initial(),
+            Behaviour::Lsm(lsm) => lsm.initial(),
             Behaviour::Job(job) => job.initial(),
         }
     }
@@ -439,6 +503,7 @@ impl Behaviour {
         match self {
             Behaviour::Flow(flow) => flow.owners(),
             Behaviour::Store(store) => store.owners(),
+            Behaviour::Lsm(lsm) => lsm.owners(),
             Behaviour::Job(job) => job.owners(),
         }
     }
@@ -448,7 +513,7 @@ impl Behaviour {
         match self {
             Behaviour::Flow(flow) => flow.has_log(),
             Behaviour::Store(_) => true,
-            Behaviour::Job(_) => false,
+            Behaviour::Lsm(_) | Behaviour::Job(_) => false,
         }
     }
 
@@ -464,7 +529,7 @@ impl Behaviour {
     fn turns(&self, thread: u32) -> u64 {
         match self {
             Behaviour::Flow(flow) => flow.turns(thread),
-            Behaviour::Store(_) | Behaviour::Job(_) => 1,
+            Behaviour::Store(_) | Behaviour::Lsm(_) | Behaviour::Job(_) => 1,
         }
     }
 
@@ -472,7 +537,7 @@ impl Behaviour {
     fn due_ns(&mut self, thread: u32) -> u64 {
         match self {
             Behaviour::Flow(flow) => flow.due_ns(thread),
-            Behaviour::Store(_) | Behaviour::Job(_) => 0,
+            Behaviour::Store(_) | Behaviour::Lsm(_) | Behaviour::Job(_) => 0,
         }
     }
 
@@ -481,6 +546,7 @@ impl Behaviour {
         match self {
             Behaviour::Flow(flow) => flow.plan(thread, runs),
             Behaviour::Store(store) => store.plan(thread, runs),
+            Behaviour::Lsm(lsm) => lsm.plan(thread, runs),
             Behaviour::Job(job) => job.plan(thread, runs),
         }
     }

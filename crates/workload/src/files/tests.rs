@@ -6,13 +6,17 @@ use super::*;
 use crate::request::{Op, Request};
 
 fn spec(personality: Personality) -> FileSpec {
+    let (files, request_bytes) = match personality.is_lsm() {
+        true => (8 * 32, 4096),
+        false => (24, 8192),
+    };
     FileSpec {
         personality,
         requests: 60_000,
-        files: 24,
+        files,
         threads: 8,
         footprint_bytes: Some(24 << 20),
-        request_bytes: 8192,
+        request_bytes,
         stride_bytes: None,
         job: FileJob {
             read_share: 0.6,
@@ -53,7 +57,7 @@ fn no_read_is_of_a_page_that_is_not_there_and_files_stay_in_their_regions() {
             assert!(request.is_page_aligned() && request.bytes > 0);
             let file = request.offset / stride;
             assert!(
-                file < 24 && request.end() <= file * stride + region,
+                file < u64::from(spec.files) && request.end() <= file * stride + region,
                 "{name}: {request:?}"
             );
             match request.op {

@@ -31,7 +31,7 @@ fn what_is_written_is_read() {
         let spec = FileSpec {
             personality,
             requests: 2_000,
-            files: 8,
+            files: if personality.is_lsm() { 4 * 32 } else { 8 },
             threads: 4,
             footprint_bytes: Some(8 << 20),
             request_bytes: 4096,

@@ -35,6 +35,14 @@ const CACHE_BYTES: u64 = 20 << 30;
 /// The share of the cache that the device has: 4 of 20 GB.
 const DEVICE_SHARE: f64 = 0.2;
 
+/// Records of the key-value stores (section 6.6), and their bytes.
+const RECORDS: u64 = 40_000_000;
+const RECORD_BYTES: u64 = 512;
+
+/// Files of each store, and the least that one has.
+const STORE_FILES: u32 = 32;
+const STORE_FILE_BYTES_MIN: u64 = 64 << 10;
+
 /// An epoch at full size (section 4.2.3), in nanoseconds.
 const EPOCH_NS: u64 = 30_000_000_000;
 
@@ -50,6 +58,12 @@ fn job(workload: &str, threads: u32) -> Option<(Personality, u32)> {
         "sequential writes" => (Personality::SequentialFiles, threads),
         SHARED => (Personality::RandomFiles, threads / 2),
         "read, CRC, write" => (Personality::CrcFiles, 0),
+        "YCSB A" => (Personality::LsmA, 0),
+        "YCSB B" => (Personality::LsmB, 0),
+        "YCSB C" => (Personality::LsmC, 0),
+        "YCSB D" => (Personality::LsmD, 0),
+        "YCSB E" => (Personality::LsmE, 0),
+        "YCSB F" => (Personality::LsmF, 0),
         _ => return None,
     })
 }
@@ -182,6 +196,12 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
 pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
     let missing = || Gap::missing(format!("no workload '{}'", run.workload));
     let (personality, writers) = job(&run.workload, run.clients).ok_or_else(missing)?;
+    if personality.is_lsm() {
+        return Ok(Load::files(
+            &run.workload,
+            store(scale, run, personality, seed),
+        ));
+    }
     let request_bytes = run.request_kib << 10;
     let once = data_bytes(scale) / u64::from(request_bytes);
     let spec = FileSpec {
@@ -202,6 +222,24 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
         seed,
     };
     Ok(Load::files(&run.workload, spec))
+}
+
+/// A key-value store of each thread: 40 million records of 512 bytes in all (section 6.6), in a quarter of the files.
+fn store(scale: Scale, run: &Run, personality: Personality, seed: u64) -> FileSpec {
+    let files = run.clients * STORE_FILES;
+    let least = u64::from(files) * STORE_FILE_BYTES_MIN;
+    let footprint = RECORDS * RECORD_BYTES * 4 / u64::from(scale.divisor);
+    FileSpec {
+        personality,
+        requests: scale.at_most(RECORDS / u64::from(scale.divisor) * 4),
+        files,
+        threads: run.clients,
+        footprint_bytes: Some(footprint.max(least)),
+        request_bytes: RECORD_BYTES as u32,
+        stride_bytes: None,
+        job: FileJob::default(),
+        seed,
+    }
 }
 
 /// What a reader has to know.

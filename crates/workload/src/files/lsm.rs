@@ -1,0 +1,427 @@
+//! A key-value store of sorted tables under YCSB's workloads A to F: what LevelDB asks of files.
+//!
+//! The store is our model of LevelDB 1.23 with its default options (`include/leveldb/options.h`, `db/dbformat.h`): a log, tables in
+//! levels, four tables of level 0 before they are merged, blocks of 4 KiB, no filters, and table indexes that are in memory. Each thread has a store of its own, in a
+//! directory of its own.
+//!
+//! 1. A write appends the record to the log, a `write` for each, and to the table in memory. Nothing of the log is made durable, as LevelDB does
+//!    not unless it is asked to.
+//! 2. When the log is as long as a table, what is in memory becomes a table of level 0: written in pieces of 64 KiB, made
+//!    durable. A new log takes the place of the old one, which is removed.
+//! 3. Four tables of level 0 are merged with those of level 1; when level 1 is too large, one of its tables, in turn, is merged with those of level 2 that it
+//!    overlaps. Tables are read a block at a time, and new ones written as above; the old ones are removed. All data are in level 2 at first.
+//! 4. A read looks into the tables that may have the key, the newest first, and reads a block of each until it is found. A scan reads a
+//!    block of each, and goes on in level 2.
+//!
+//! Ours are: a record has as many bytes as a request (512 if nothing else is said), which divide a block, and so has its line in the log; a table has
+//! as many bytes as a file's region; level 1 has a tenth of level 2; merging is done by the thread whose write fills the log, at once; there is no cache of
+//! blocks beside that of the design. A quarter of the files hold data at first, so that there are always files for what is merged.
+//!
+//! Keys are drawn by Zipf's law with skew 0.99, and scattered by hashing, as YCSB does; D reads what was inserted last. Inserts add up to a quarter
+//! of the keys, and write the last one again after that.
+
+use std::collections::BTreeSet;
+
+use crate::files::flow::own_files;
+use crate::files::{FileOpKind, OpenHow, Personality, Regions, Run, Runs};
+use crate::generate::{SeededRng, Zipf};
+use crate::request::PAGE_BYTES;
+
+/// Fewest files of a thread.
+pub(super) const FILES_MIN: u32 = 32;
+
+/// Most records that a thread's files have room for.
+pub(super) const KEYS_MAX: u64 = 1 << 30;
+
+/// Bytes of a block.
+const BLOCK: u64 = PAGE_BYTES;
+
+/// Bytes that are written at a time to a table (`util/env_posix.cc`).
+const PIECE: u64 = 64 << 10;
+
+/// Tables of level 0 that are merged (`kL0_CompactionTrigger`).
+const LEVEL_0_TABLES: usize = 4;
+
+/// How much larger each level is than the one before.
+const LEVEL_FACTOR: usize = 10;
+
+/// Skew of the keys' popularity.
+const THETA: f64 = 0.99;
+
+/// Most records of a scan.
+const SCAN_MAX: u64 = 100;
+
+/// Of a hundred operations: reads, updates, inserts, scans; the rest read and update.
+type Mix = [u64; 4];
+
+/// What a workload does (YCSB's `workloads/workloada` to `workloadf`).
+fn mix(personality: Personality) -> Mix {
+    match personality {
+        Personality::LsmA => [50, 50, 0, 0],
+        Personality::LsmB => [95, 5, 0, 0],
+        Personality::LsmC => [100, 0, 0, 0],
+        Personality::LsmD => [95, 0, 5, 0],
+        Personality::LsmE => [0, 0, 5, 95],
+        _ => [50, 0, 0, 0],
+    }
+}
+
+/// A sorted table, in a file.
+#[derive(Debug, Clone)]
+struct Table {
+    file: u32,
+    keys: Vec<u32>,
+}
+
+impl Table {
+    fn range(&self) -> (u32, u32) {
+        (self.keys[0], *self.keys.last().expect("it has keys"))
+    }
+
+    fn overlaps(&self, (first, last): (u32, u32)) -> bool {
+        let own = self.range();
+        own.0 <= last && first <= own.1
+    }
+
+    /// Bytes of its file: whole blocks.
+    fn bytes(&self, record_bytes: u64) -> u64 {
+        (self.keys.len() as u64 * record_bytes).next_multiple_of(BLOCK)
+    }
+}
+
+/// A thread's store.
+#[derive(Debug, Clone)]
+struct Store {
+    /// Files that nothing is in.
+    free: Vec<u32>,
+    log: u32,
+    /// Records in the log.
+    logged: u64,
+    memory: BTreeSet<u32>,
+    /// Level 0 in the order of writing, the others in that of keys.
+    levels: [Vec<Table>; 3],
+    /// Where in the keys the next table of level 1 is taken that is merged.
+    turn: u32,
+    /// Keys that were ever written.
+    keys: u32,
+    rng: SeededRng,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Lsm {
+    regions: Regions,
+    mix: Mix,
+    reads_latest: bool,
+    /// Records of a table at most.
+    table_records: u64,
+    /// Keys of a store at first.
+    keys: u32,
+    zipf: Zipf,
+    stores: Vec<Store>,
+    /// Files that their threads have open, as LevelDB has those that it has used.
+    open: Vec<bool>,
+}
+
+/// The key of a number: each has another one, all over the place.
+fn key(number: u32) -> u32 {
+    let mixed = number.wrapping_mul(0x9e37_79b1);
+    mixed ^ mixed >> 15
+}
+
+impl Lsm {
+    pub(super) fn new(personality: Personality, regions: Regions, mut rng: SeededRng) -> Lsm {
+        let table_records = regions.bytes / regions.request_bytes;
+        let files = u64::from(regions.files / regions.threads);
+        let keys = (files / 4 * table_records) as u32;
+        let store = |thread: u32| {
+            Store::new(
+                own_files(&regions, thread),
+                (keys, table_records),
+                SeededRng::child(rng.bits(), "thread"),
+            )
+        };
+        Lsm {
+            stores: (0..regions.threads).map(store).collect(),
+            mix: mix(personality),
+            reads_latest: personality == Personality::LsmD,
+            zipf: Zipf::new(keys.into(), THETA),
+            table_records,
+            keys,
+            open: vec![false; regions.files as usize],
+            regions,
+        }
+    }
+
+    pub(super) fn initial(&self) -> Vec<Option<u64>> {
+        let mut all = vec![None; self.regions.files as usize];
+        for table in self
+            .stores
+            .iter()
+            .flat_map(|store| store.levels.iter().flatten())
+        {
+            all[table.file as usize] = Some(table.bytes(self.regions.request_bytes));
+        }
+        all
+    }
+
+    pub(super) fn owners(&self) -> Vec<Option<u32>> {
+        let threads = self.regions.threads;
+        (0..self.regions.files)
+            .map(|file| Some(file % threads))
+            .collect()
+    }
+
+    /// Plans the next operation of a thread. Some ask nothing of files.
+    pub(super) fn plan(&mut self, thread: u32, runs: &mut Runs) {
+        let Lsm {
+            mix,
+            zipf,
+            keys,
+            open,
+            ..
+        } = self;
+        let store = &mut self.stores[thread as usize];
+        let mut files = Files {
+            runs,
+            open,
+            record_bytes: self.regions.request_bytes,
+            table_records: self.table_records,
+        };
+        let drawn = zipf.draw(&mut store.rng) as u32;
+        let number = match self.reads_latest {
+            true => store.keys - 1 - drawn,
+            false => drawn,
+        };
+        let mut left = store.rng.below(100);
+        let nth = mix.iter().position(|share| {
+            let is_here = left < *share;
+            left = left.saturating_sub(*share);
+            is_here
+        });
+        match nth {
+            Some(0) => store.get(key(number), &mut files),
+            Some(1) => store.put(key(number), &mut files),
+            Some(2) => {
+                let most = *keys + *keys / 4;
+                store.keys = (store.keys + 1).min(most);
+                store.put(key(store.keys - 1), &mut files);
+            }
+            Some(_) => {
+                let records = 1 + store.rng.below(SCAN_MAX);
+                store.scan(key(number), records, &mut files);
+            }
+            None => {
+                store.get(key(number), &mut files);
+                store.put(key(number), &mut files);
+            }
+        }
+    }
+}
+
+/// What is asked of files.
+struct Files<'a> {
+    runs: &'a mut Runs,
+    open: &'a mut [bool],
+    record_bytes: u64,
+    table_records: u64,
+}
+
+impl Files<'_> {
+    fn push(&mut self, kind: FileOpKind, file: u32, (at, end): (u64, u64), piece: u64) {
+        self.runs.push_back(Run {
+            kind,
+            how: OpenHow::EXISTING,
+            file,
+            at,
+            end,
+            piece,
+        });
+    }
+
+    fn open(&mut self, file: u32, how: OpenHow) {
+        self.open[file as usize] = true;
+        self.push(FileOpKind::Open, file, (0, 0), 0);
+        self.runs.back_mut().expect("just pushed").how = how;
+    }
+
+    fn make(&mut self, file: u32) {
+        self.open(file, OpenHow::CREATE.and(OpenHow::TRUNCATE));
+    }
+
+    fn remove(&mut self, file: u32, bytes: u64) {
+        self.open[file as usize] = false;
+        self.push(FileOpKind::Close, file, (0, 0), 0);
+        self.push(FileOpKind::Remove, file, (0, bytes), 0);
+    }
+
+    fn write(&mut self, table: &Table) {
+        let all = (0, table.bytes(self.record_bytes));
+        self.make(table.file);
+        self.push(FileOpKind::Write, table.file, all, PIECE);
+        self.push(FileOpKind::Fsync, table.file, all, 0);
+    }
+
+    /// Reads the blocks of a table that have its records from `nth` on.
+    fn read(&mut self, table: &Table, nth: usize, records: u64) {
+        if !self.open[table.file as usize] {
+            self.open(table.file, OpenHow::EXISTING);
+        }
+        let from = nth as u64 * self.record_bytes / BLOCK * BLOCK;
+        let end = (nth as u64 + records) * self.record_bytes;
+        let end = end
+            .next_multiple_of(BLOCK)
+            .min(table.bytes(self.record_bytes));
+        self.push(FileOpKind::Read, table.file, (from, end), BLOCK);
+    }
+}
+
+impl Store {
+    fn new(mut files: Vec<u32>, (keys, table_records): (u32, u64), rng: SeededRng) -> Store {
+        files.reverse();
+        let log = files.pop().expect("there are enough files");
+        let mut all: Vec<u32> = (0..keys).map(key).collect();
+        all.sort_unstable();
+        let tables = all.chunks(table_records as usize).map(|keys| Table {
+            file: files.pop().expect("there are enough files"),
+            keys: keys.to_vec(),
+        });
+        let level_2 = tables.collect();
+        Store {
+            free: files,
+            log,
+            logged: 0,
+            memory: BTreeSet::new(),
+            levels: [Vec::new(), Vec::new(), level_2],
+            turn: 0,
+            keys,
+            rng,
+        }
+    }
+
+    /// Tables that may have a key, the newest first.
+    fn tables_of(&self, key: u32) -> impl Iterator<Item = &Table> {
+        let [first, sorted @ ..] = &self.levels;
+        let may = move |table: &&Table| table.overlaps((key, key));
+        let sorted = sorted.iter().filter_map(move |level| {
+            let at = level.partition_point(|table| table.range().1 < key);
+            level.get(at)
+        });
+        first.iter().rev().chain(sorted).filter(may)
+    }
+
+    fn get(&self, key: u32, files: &mut Files<'_>) {
+        if self.memory.contains(&key) {
+            return;
+        }
+        for table in self.tables_of(key) {
+            let found = table.keys.binary_search(&key);
+            let nth = found.unwrap_or_else(|nth| nth.min(table.keys.len() - 1));
+            files.read(table, nth, 1);
+            if found.is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn scan(&self, key: u32, records: u64, files: &mut Files<'_>) {
+        let [.., below] = &self.levels;
+        let at = below.partition_point(|table| table.range().1 < key);
+        for table in self.tables_of(key) {
+            if below.get(at).is_none_or(|last| last.file != table.file) {
+                let nth = table.keys.partition_point(|own| *own < key);
+                files.read(table, nth, 1);
+            }
+        }
+        let mut left = records;
+        for table in &below[at.min(below.len())..] {
+            let nth = table.keys.partition_point(|own| *own < key);
+            let here = left.min((table.keys.len() - nth) as u64);
+            files.read(table, nth, here);
+            left -= here;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+
+    fn put(&mut self, key: u32, files: &mut Files<'_>) {
+        if self.logged == 0 {
+            files.make(self.log);
+        }
+        let at = self.logged * files.record_bytes;
+        let line = (at, at + files.record_bytes);
+        files.push(FileOpKind::Write, self.log, line, files.record_bytes);
+        self.memory.insert(key);
+        self.logged += 1;
+        if self.logged == files.table_records {
+            self.flush(files);
+            self.settle(files);
+        }
+    }
+
+    /// What is in memory becomes a table of level 0.
+    fn flush(&mut self, files: &mut Files<'_>) {
+        let keys: Vec<u32> = std::mem::take(&mut self.memory).into_iter().collect();
+        let table = self.new_table(keys);
+        files.write(&table);
+        self.levels[0].push(table);
+        let old = std::mem::replace(&mut self.log, self.free.pop().expect("there are files"));
+        files.remove(old, self.logged * files.record_bytes);
+        self.free.push(old);
+        self.logged = 0;
+    }
+
+    fn new_table(&mut self, keys: Vec<u32>) -> Table {
+        let file = self.free.pop().expect("there are files");
+        Table { file, keys }
+    }
+
+    /// Merges levels that have too much.
+    fn settle(&mut self, files: &mut Files<'_>) {
+        if self.levels[0].len() >= LEVEL_0_TABLES {
+            let upper = std::mem::take(&mut self.levels[0]);
+            self.merge(upper, 1, files);
+        }
+        let most = (self.levels[2].len() / LEVEL_FACTOR).max(1);
+        while self.levels[1].len() > most {
+            let level = &mut self.levels[1];
+            let at = level.partition_point(|table| table.range().0 <= self.turn);
+            let victim = level.remove(if at < level.len() { at } else { 0 });
+            self.turn = victim.range().0;
+            self.merge(vec![victim], 2, files);
+        }
+    }
+
+    /// Merges tables with those of a level that they overlap.
+    fn merge(&mut self, upper: Vec<Table>, level: usize, files: &mut Files<'_>) {
+        let ranges = upper.iter().map(Table::range);
+        let whole = ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+        let whole = whole.expect("there are tables");
+        let below = std::mem::take(&mut self.levels[level]);
+        let (lower, rest): (Vec<_>, Vec<_>) =
+            below.into_iter().partition(|table| table.overlaps(whole));
+        let mut keys = Vec::new();
+        for table in upper.iter().chain(&lower) {
+            files.read(table, 0, table.keys.len() as u64);
+            keys.extend_from_slice(&table.keys);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let mut tables = rest;
+        for part in keys.chunks(files.table_records as usize) {
+            let table = self.new_table(part.to_vec());
+            files.write(&table);
+            tables.push(table);
+        }
+        tables.sort_unstable_by_key(Table::range);
+        self.levels[level] = tables;
+        for table in upper.iter().chain(&lower) {
+            files.remove(table.file, table.bytes(files.record_bytes));
+            self.free.push(table.file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

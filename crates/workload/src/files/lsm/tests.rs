@@ -1,0 +1,153 @@
+use std::collections::BTreeMap;
+
+use super::*;
+
+const REGIONS: Regions = Regions {
+    files: 2 * FILES_MIN,
+    threads: 2,
+    stride: 64 << 10,
+    bytes: 64 << 10,
+    request_bytes: 512,
+};
+
+fn new(personality: Personality) -> Lsm {
+    Lsm::new(personality, REGIONS, SeededRng::child(7, "test"))
+}
+
+/// Has a thread go on until so much is planned, and tells of each run.
+fn run(lsm: &mut Lsm, count: usize, mut tell: impl FnMut(&Lsm, &Run)) {
+    let mut runs = Runs::new();
+    let mut done = 0;
+    while done < count {
+        lsm.plan(1, &mut runs);
+        done += runs.len();
+        runs.iter().for_each(|run| tell(lsm, run));
+        runs.clear();
+    }
+}
+
+/// Each file has one use, levels are in order, and every key is in one of them.
+fn check(lsm: &Lsm) {
+    for store in &lsm.stores {
+        let [_, sorted @ ..] = &store.levels;
+        for level in sorted {
+            let is_apart = |pair: &[Table]| pair[0].range().1 < pair[1].range().0;
+            assert!(level.windows(2).all(is_apart));
+        }
+        let tables = store.levels.iter().flatten();
+        for table in tables.clone() {
+            assert!(table.keys.is_sorted() && table.keys.len() as u64 <= lsm.table_records);
+        }
+        let mut files: Vec<u32> = tables.map(|table| table.file).collect();
+        files.extend(&store.free);
+        files.push(store.log);
+        files.sort_unstable();
+        files.dedup();
+        assert_eq!(files.len() as u32, FILES_MIN);
+        let found = |number: u32| {
+            let key = key(number);
+            let mut tables = store.tables_of(key);
+            let is_in = |table: &Table| table.keys.binary_search(&key).is_ok();
+            store.memory.contains(&key) || tables.any(is_in)
+        };
+        assert!((0..store.keys).all(found));
+    }
+}
+
+#[test]
+fn every_key_is_found_and_files_are_enough_for_ever() {
+    for (_, personality) in Personality::ALL {
+        if personality.is_lsm() {
+            let mut lsm = new(personality);
+            check(&lsm);
+            for _ in 0..6 {
+                run(&mut lsm, 20_000, |_, _| {});
+                check(&lsm);
+            }
+            let levels = lsm.stores[1].levels.each_ref().map(Vec::len);
+            assert!(levels[0] < LEVEL_0_TABLES && levels[1] <= 1, "{levels:?}");
+        }
+    }
+}
+
+/// What is read was written, to a file that is there; what is removed is all that it had.
+#[test]
+fn runs_are_of_what_is_there() {
+    for (_, personality) in Personality::ALL {
+        if !personality.is_lsm() {
+            continue;
+        }
+        let mut lsm = new(personality);
+        let initial = (0..).zip(lsm.initial());
+        let mut there: BTreeMap<u32, u64> = initial
+            .filter_map(|(file, bytes)| Some((file, bytes?)))
+            .collect();
+        run(&mut lsm, 50_000, |_, run| {
+            let old = there.get(&run.file).copied();
+            match run.kind {
+                FileOpKind::Open if run.how == OpenHow::EXISTING => assert!(old.is_some()),
+                FileOpKind::Open => {
+                    assert_eq!(old, None, "a new file");
+                    there.insert(run.file, 0);
+                }
+                FileOpKind::Write => {
+                    assert_eq!(old, Some(run.at), "it is written in order");
+                    there.insert(run.file, run.end);
+                }
+                FileOpKind::Read => assert!(run.at < run.end && Some(run.end) <= old),
+                FileOpKind::Fsync => assert_eq!((run.at, Some(run.end)), (0, old)),
+                FileOpKind::Remove => {
+                    assert_eq!(there.remove(&run.file), Some(run.end));
+                }
+                FileOpKind::Close => assert!(old.is_some()),
+                other => panic!("{other}"),
+            }
+        });
+    }
+}
+
+#[test]
+fn mixes_are_those_of_ycsb() {
+    for (personality, reads, writes) in [
+        (Personality::LsmA, 0.5, 0.5),
+        (Personality::LsmB, 0.95, 0.05),
+        (Personality::LsmC, 1.0, 0.0),
+        (Personality::LsmD, 0.95, 0.05),
+        (Personality::LsmE, 0.95, 0.05),
+        (Personality::LsmF, 1.0, 0.5),
+    ] {
+        let mut lsm = new(personality);
+        let (mut runs, mut read, mut written) = (Runs::new(), 0, 0);
+        let operations = 20_000;
+        for _ in 0..operations {
+            let logged = lsm.stores[0].logged;
+            lsm.plan(0, &mut runs);
+            let has_read = runs.iter().take(2).any(|run| run.kind == FileOpKind::Read);
+            read += u32::from(has_read);
+            written += u32::from(lsm.stores[0].logged != logged);
+            runs.clear();
+        }
+        let share = |count: u32| f64::from(count) / f64::from(operations);
+        // What is in memory is not read.
+        assert!(
+            share(read) <= reads + 0.01 && share(read) > reads * 0.6,
+            "{personality:?}"
+        );
+        assert!((share(written) - writes).abs() < 0.01, "{personality:?}");
+    }
+}
+
+/// Each record that is written is written some times again, as levels are merged: about the factor of the level, and the log and level 0.
+#[test]
+fn what_is_written_is_merged() {
+    let mut lsm = new(Personality::LsmA);
+    let (mut logged, mut tables) = (0, 0);
+    run(&mut lsm, 200_000, |_, run| {
+        if run.kind == FileOpKind::Write {
+            let is_line = run.end - run.at == 512;
+            *if is_line { &mut logged } else { &mut tables } += run.end - run.at;
+        }
+    });
+    let amplification = tables as f64 / logged as f64;
+    assert!((1.0..12.0).contains(&amplification), "{amplification}");
+}
