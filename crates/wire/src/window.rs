@@ -313,8 +313,8 @@ impl Window {
         let is_new = self.words[slot as usize].show(name, bytes, is_writable);
         if is_new {
             self.replace(name, 0, u64::from(slot) + 1);
+            self.times.to_host.count(LINE_ON_LINK);
         }
-        self.times.to_host.count(LINE_ON_LINK);
     }
 
     /// For the drive: nobody loads a page or stores to it any more. What was stored is told by [`Window::take_stored`].

@@ -211,20 +211,17 @@ impl Blocks {
         });
     }
 
-    /// Hosts may load a page that is there, or may not any more; gives where it is, if it was otherwise.
-    pub(super) fn set_shown(&mut self, number: u64, page: u64, is_shown: bool) -> Option<u32> {
-        let file = self.files.get_mut(&number)?;
-        let block = file.pages.get_mut(&page)?;
-        if block.is_shown == is_shown {
-            return None;
-        }
+    /// Hosts may load a page that is there, or may not any more.
+    pub(super) fn set_shown(&mut self, number: u64, page: u64, is_shown: bool) {
+        let file = self.file_mut(number);
+        let block = file.pages.get_mut(&page).expect("it is in the cache");
         assert!(block.is_there, "what is shown is there");
         block.is_shown = is_shown;
+        let memory = block.memory;
         match is_shown {
-            true => self.shown.insert(block.memory, (number, page)),
-            false => self.shown.remove(&block.memory),
+            true => self.shown.insert(memory, (number, page)),
+            false => self.shown.remove(&memory),
         };
-        Some(block.memory)
     }
 
     /// Pages of a range that hosts may load, and where they are.

@@ -461,4 +461,40 @@ mod tests {
         assert_eq!(model.choose(Compute::Presence, STORED), Side::Drive);
         assert_eq!(model.decisions(), Decisions { host: 2, drive: 2 });
     }
+
+    /// What a decision takes, with what becomes of it: printed, as a time is nothing to be tested.
+    #[test]
+    fn many_decisions() {
+        const COUNT: u64 = 1_000_000;
+        let host = HostRan {
+            read_ns: 900,
+            computed_ns: 150,
+            written_ns: 300,
+        };
+        let drive = DriveRan {
+            all_ns: 1_500,
+            moved_ns: 700,
+            computed_ns: 160,
+            waited_ns: 200,
+            ..DriveRan::default()
+        };
+        let mut model = Model::default();
+        let clock = wharf_runtime::clock::Clock::start();
+        let near = Places {
+            here: 0,
+            near: 1,
+            stored: 0,
+        };
+        let of_drive = run(&mut model, Compute::Dynamic, (near, COUNT), host, drive);
+        let took_ns = clock.now_ns() as f64 / COUNT as f64;
+        println!(
+            "{took_ns:.0} ns for a decision and its outcome, {of_drive} of {COUNT} the drive's"
+        );
+        let Decisions { host, drive } = model.decisions();
+        assert_eq!(host + drive, COUNT);
+        assert!(
+            host >= COUNT / EXPLORES / 2 && drive >= COUNT / EXPLORES / 2,
+            "both are tried"
+        );
+    }
 }
