@@ -38,7 +38,7 @@ impl Digest {
 
 fn spec(personality: Personality, seed: u64) -> FileSpec {
     let (files, request_bytes) = match personality.is_lsm() {
-        true => (8 * 32, 512),
+        true => (8 * 48, 512),
         false => (24, 8192),
     };
     FileSpec {

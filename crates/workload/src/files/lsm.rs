@@ -8,13 +8,14 @@
 //!    not unless it is asked to.
 //! 2. When the log is as long as a table, what is in memory becomes a table of level 0: written in pieces of 64 KiB, made
 //!    durable. A new log takes the place of the old one, which is removed.
-//! 3. Four tables of level 0 are merged with those of level 1; when level 1 is too large, one of its tables, in turn, is merged with those of level 2 that it
-//!    overlaps. Tables are read a block at a time, and new ones written as above; the old ones are removed. All data are in level 2 at first.
+//! 3. Four tables of level 0 are merged with those of level 1; when that has more than five, or level 2 more than 50, and so on, one of its tables, in turn, is
+//!    merged with those of the next level that it overlaps. Tables are read a block at a time, and new ones written as above; the old ones are removed. All data are in
+//!    the lowest level at first, which is level 2 or the first that has room for them.
 //! 4. A read looks into the tables that may have the key, the newest first, and reads a block of each until it is found. A scan reads a
-//!    block of each, and goes on in level 2.
+//!    block of each, and goes on in the lowest level.
 //!
 //! Ours are: a record has as many bytes as a request (512 if nothing else is said), which divide a block, and so has its line in the log; a table has
-//! as many bytes as a file's region; level 1 has a tenth of level 2; merging is done by the thread whose write fills the log, at once; there is no cache of
+//! as many bytes as a file's region (LevelDB: 2 MiB, and 4 in memory); merging is done by the thread whose write fills the log, at once; there is no cache of
 //! blocks beside that of the design. A quarter of the files hold data at first, so that there are always files for what is merged.
 //!
 //! Keys are drawn by Zipf's law with skew 0.99, and scattered by hashing, as YCSB does; D reads what was inserted last. Inserts add up to a quarter
@@ -28,7 +29,7 @@ use crate::generate::{SeededRng, Zipf};
 use crate::request::PAGE_BYTES;
 
 /// Fewest files of a thread.
-pub(super) const FILES_MIN: u32 = 32;
+pub(super) const FILES_MIN: u32 = 48;
 
 /// Most records that a thread's files have room for.
 pub(super) const KEYS_MAX: u64 = 1 << 30;
@@ -42,7 +43,8 @@ const PIECE: u64 = 64 << 10;
 /// Tables of level 0 that are merged (`kL0_CompactionTrigger`).
 const LEVEL_0_TABLES: usize = 4;
 
-/// How much larger each level is than the one before.
+/// Tables of level 1 (10 MB of 2 MB each), and how many times as many each level has as the one before (`MaxBytesForLevel`).
+const LEVEL_1_TABLES: usize = 5;
 const LEVEL_FACTOR: usize = 10;
 
 /// Skew of the keys' popularity.
@@ -99,9 +101,9 @@ struct Store {
     logged: u64,
     memory: BTreeSet<u32>,
     /// Level 0 in the order of writing, the others in that of keys.
-    levels: [Vec<Table>; 3],
-    /// Where in the keys the next table of level 1 is taken that is merged.
-    turn: u32,
+    levels: Vec<Vec<Table>>,
+    /// Where in the keys of each the next table is taken that is merged.
+    turns: Vec<u32>,
     /// Keys that were ever written.
     keys: u32,
     rng: SeededRng,
@@ -121,6 +123,11 @@ pub(super) struct Lsm {
     stores: Vec<Store>,
     /// Files that their threads have open, as LevelDB has those that it has used.
     open: Vec<bool>,
+}
+
+/// Tables of a level below which nothing is merged.
+fn most_tables(level: usize) -> usize {
+    LEVEL_1_TABLES * LEVEL_FACTOR.pow(level as u32 - 1)
 }
 
 /// The key of a number: each has another one, all over the place.
@@ -286,14 +293,19 @@ impl Store {
             file: files.pop().expect("there are enough files"),
             keys: keys.to_vec(),
         });
-        let level_2 = tables.collect();
+        let lowest: Vec<Table> = tables.collect();
+        let mut levels = vec![Vec::new(); 2];
+        while most_tables(levels.len()) < lowest.len() {
+            levels.push(Vec::new());
+        }
+        levels.push(lowest);
         Store {
             free: files,
             log,
             logged: 0,
             memory: BTreeSet::new(),
-            levels: [Vec::new(), Vec::new(), level_2],
-            turn: 0,
+            turns: vec![0; levels.len()],
+            levels,
             keys,
             rng,
         }
@@ -301,7 +313,7 @@ impl Store {
 
     /// Tables that may have a key, the newest first.
     fn tables_of(&self, key: u32) -> impl Iterator<Item = &Table> {
-        let [first, sorted @ ..] = &self.levels;
+        let (first, sorted) = self.levels.split_first().expect("there is level 0");
         let may = move |table: &&Table| table.overlaps((key, key));
         let sorted = sorted.iter().filter_map(move |level| {
             let at = level.partition_point(|table| table.range().1 < key);
@@ -325,7 +337,7 @@ impl Store {
     }
 
     fn scan(&self, key: u32, records: u64, files: &mut Files<'_>) {
-        let [.., below] = &self.levels;
+        let below = self.levels.last().expect("there are levels");
         let at = below.partition_point(|table| table.range().1 < key);
         for table in self.tables_of(key) {
             if below.get(at).is_none_or(|last| last.file != table.file) {
@@ -383,13 +395,14 @@ impl Store {
             let upper = std::mem::take(&mut self.levels[0]);
             self.merge(upper, 1, files);
         }
-        let most = (self.levels[2].len() / LEVEL_FACTOR).max(1);
-        while self.levels[1].len() > most {
-            let level = &mut self.levels[1];
-            let at = level.partition_point(|table| table.range().0 <= self.turn);
-            let victim = level.remove(if at < level.len() { at } else { 0 });
-            self.turn = victim.range().0;
-            self.merge(vec![victim], 2, files);
+        for upper in 1..self.levels.len() - 1 {
+            while self.levels[upper].len() > most_tables(upper) {
+                let (level, turn) = (&mut self.levels[upper], &mut self.turns[upper]);
+                let at = level.partition_point(|table| table.range().0 <= *turn);
+                let victim = level.remove(if at < level.len() { at } else { 0 });
+                *turn = victim.range().0;
+                self.merge(vec![victim], upper + 1, files);
+            }
         }
     }
 

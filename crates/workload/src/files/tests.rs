@@ -7,7 +7,7 @@ use crate::request::{Op, Request};
 
 fn spec(personality: Personality) -> FileSpec {
     let (files, request_bytes) = match personality.is_lsm() {
-        true => (8 * 32, 4096),
+        true => (8 * 48, 4096),
         false => (24, 8192),
     };
     FileSpec {

@@ -31,9 +31,9 @@ fn what_is_written_is_read() {
         let spec = FileSpec {
             personality,
             requests: 2_000,
-            files: if personality.is_lsm() { 4 * 32 } else { 8 },
+            files: if personality.is_lsm() { 4 * 48 } else { 8 },
             threads: 4,
-            footprint_bytes: Some(8 << 20),
+            footprint_bytes: Some(16 << 20),
             request_bytes: 4096,
             stride_bytes: None,
             job: FileJob::default(),

@@ -40,7 +40,7 @@ const RECORDS: u64 = 40_000_000;
 const RECORD_BYTES: u64 = 512;
 
 /// Files of each store, and the least that one has.
-const STORE_FILES: u32 = 32;
+const STORE_FILES: u32 = 48;
 const STORE_FILE_BYTES_MIN: u64 = 64 << 10;
 
 /// An epoch at full size (section 4.2.3), in nanoseconds.
