@@ -17,7 +17,7 @@ use crate::volume::NAMESPACE;
 
 /// Most bytes that are loaded or stored: more go faster by the drive's engines, at which no CPU waits (`lab/tests/stor/window.rs`: at 4 KiB a
 /// command takes 1.6 times as long as loads, and loads of 64 KiB take 1.2 times as long as it).
-const LOAD_BYTES_MAX: u64 = 16 << 10;
+const LOAD_BYTES_MAX: u64 = 8 << 10;
 
 /// The page of a file that a span is of.
 fn page_of(number: u64, span: &Span) -> FilePage {

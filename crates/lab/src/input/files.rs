@@ -100,11 +100,7 @@ pub(super) fn plan(
     let regions =
         u32::try_from(regions).map_err(|_| bad(format!("{regions} files are too many")))?;
     let device_pages = device_bytes / PAGE_BYTES;
-    // Regions have the same distance, so the last one may be short: more of them may be longer.
-    let fits = |count: &u32| FileTable::file_bytes_max_of(*count, device_pages) >= longest;
-    let regions = (regions..=regions.saturating_add(REGIONS_MORE))
-        .find(fits)
-        .unwrap_or(regions);
+    let regions = regions_for(regions, longest, device_pages);
     let region_bytes = FileTable::file_bytes_max_of(regions, device_pages);
     if longest > region_bytes || u64::from(regions) > device_pages {
         return Err(bad(format!(
@@ -155,8 +151,20 @@ pub(super) fn plan(
     })
 }
 
-/// So many more regions are tried, if the last one is too short.
+/// So many more regions are tried, if the last ones are too short.
 const REGIONS_MORE: u32 = 64;
+
+/// How many regions give so many files that many bytes each: as many, if nothing else does. They have the same distance, so the last
+/// ones may be short, or not there at all, where one more or less would be enough.
+fn regions_for(files: u32, bytes: u64, device_pages: u64) -> u32 {
+    let fits = |count: &u32| {
+        let distance = device_pages.div_ceil((*count).into()).max(1);
+        device_pages.div_ceil(distance) >= files.into()
+            && FileTable::file_bytes_max_of(*count, device_pages) >= bytes
+    };
+    let mut counts = files..=files.saturating_add(REGIONS_MORE);
+    counts.find(fits).unwrap_or(files)
+}
 
 /// Widens operations to whole units.
 fn align(names: &mut Names, ops: &mut [FileOp], unit: u64, notes: &mut Vec<String>) {
@@ -278,4 +286,19 @@ fn shared(names: &Names, ops: &[FileOp]) -> Vec<bool> {
         }
     }
     shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_regions_for_all_files_where_the_drive_is_large_enough() {
+        // Of 288 the last one would have no page, of 290 three.
+        assert_eq!(regions_for(288, 19 * 4096, 41_041), 294);
+        // Of 10 there would be 8 on 15 pages.
+        assert_eq!(regions_for(10, 4096, 15), 15);
+        assert_eq!(regions_for(4, 4096, 16), 4);
+        assert_eq!(regions_for(16, 2 * 4096, 16), 16, "there are too few pages");
+    }
 }
