@@ -309,7 +309,7 @@ impl FileSpec {
             return Err(bad("requests", "0 requests is no workload"));
         }
         let request_bytes = u64::from(self.request_bytes);
-        if self.personality.is_lsm() && PAGE_BYTES % request_bytes.max(1) != 0 {
+        if self.personality.is_lsm() && !PAGE_BYTES.is_multiple_of(request_bytes) {
             let reason = format!(
                 "records of {name} divide a block of {PAGE_BYTES} bytes, and {request_bytes} do not"
             );
