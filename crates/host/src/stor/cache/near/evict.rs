@@ -7,16 +7,23 @@ use wharf_wire::file::Evict;
 use super::super::node::DriveHandle;
 use super::super::process::Process;
 use super::super::thread::Cached;
-use super::index::Part;
+use super::index::{Old, Part};
 use super::{Locker, PAGE};
 use crate::files::FileError;
 use crate::stor::StorClient;
 
+/// A range of which no page is known to be there may leave after so long: who has just made it is about to note one.
+const EMPTY_NS: u64 = 10_000;
+
 impl Cached {
     /// Has a range leave the drive's cache in the background, but that of this page.
     pub(in crate::stor::cache) fn evict_later(&self, but: (u32, u64)) {
-        let before_ns = self.cpu().now().saturating_sub(self.process.epoch_ns);
-        let Some(part) = self.process.omni.begin_evict(but, before_ns) else {
+        let now_ns = self.cpu().now();
+        let old = Old {
+            before_ns: now_ns.saturating_sub(self.process.epoch_ns),
+            empty_before_ns: now_ns.saturating_sub(EMPTY_NS),
+        };
+        let Some(part) = self.process.omni.begin_evict(but, old) else {
             return;
         };
         let carrier = self.node(part.0).carrier(self.cpu());

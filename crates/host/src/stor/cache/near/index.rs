@@ -42,6 +42,13 @@ const NOTE_NS: u64 = 1_000;
 /// No range.
 const NOTHING: u64 = u64::MAX;
 
+/// Ranges that may leave: those that were not used since then; and since then, if nothing is known of their pages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Old {
+    pub(super) before_ns: u64,
+    pub(super) empty_before_ns: u64,
+}
+
 /// A range of pages of a file that has this place in the cache of the process.
 pub(super) type Part = (u32, Range<u64>);
 
@@ -283,21 +290,21 @@ impl OmniIndex {
         }
     }
 
-    /// A range that was not used since `before_ns`, which is to leave now; nothing if one is leaving already, or there is none but that
+    /// A range that is so old, which is to leave now; nothing if one is leaving already, or there is none but that
     /// of `but`. Of many ranges as many as 64 are looked at, each time others.
-    pub(super) fn begin_evict(&self, but: (u32, u64), before_ns: u64) -> Option<Part> {
+    pub(super) fn begin_evict(&self, but: (u32, u64), old: Old) -> Option<Part> {
         // With the release in `end_evict`.
         if self.evicts.swap(true, Ordering::Acquire) {
             return None;
         }
-        let victim = self.victim(but, before_ns);
+        let victim = self.victim(but, old);
         if victim.is_none() {
             self.end_evict();
         }
         victim
     }
 
-    fn victim(&self, (slot, page): (u32, u64), before_ns: u64) -> Option<Part> {
+    fn victim(&self, (slot, page): (u32, u64), old: Old) -> Option<Part> {
         let but = PageKey::new(slot, page / self.range_pages * self.range_pages);
         let used = self.unused.load(Ordering::Relaxed);
         let looks = LOOKS.min(used);
@@ -309,12 +316,17 @@ impl OmniIndex {
         let keyed = looked.map(|node| (node.key.load(Ordering::Acquire), node));
         let others = keyed.filter(|(key, _)| *key != NOTHING && *key != but.word());
         // Nodes without pages go first: others may need them.
-        let used_ns = |node: &Node| match node.is_empty() {
-            true => 0,
-            false => node.used_ns.load(Ordering::Relaxed),
+        let age = |node: &Node| {
+            let (is_empty, used_ns) = (node.is_empty(), node.used_ns.load(Ordering::Relaxed));
+            let before_ns = if is_empty {
+                old.empty_before_ns
+            } else {
+                old.before_ns
+            };
+            (used_ns < before_ns).then_some((!is_empty, used_ns))
         };
-        let old = others.filter(|(_, node)| node.is_empty() || used_ns(node) < before_ns);
-        let (key, _) = old.min_by_key(|(_, node)| used_ns(node))?;
+        let aged = others.filter_map(|(key, node)| Some((age(node)?, key)));
+        let (_, key) = aged.min()?;
         let key = PageKey::of_word(key);
         let end = (key.page() + self.range_pages).min(PAGES_MAX);
         Some((key.file(), key.page()..end))
@@ -372,6 +384,19 @@ mod tests {
         machine.spawn_main(id, "test", test);
         machine.run_virtual(Seed(1)).expect("it ends");
     }
+
+    fn old(before_ns: u64) -> Old {
+        Old {
+            before_ns,
+            empty_before_ns: before_ns,
+        }
+    }
+
+    /// However lately they were used, if they are empty.
+    const EMPTY: Old = Old {
+        before_ns: 0,
+        empty_before_ns: u64::MAX,
+    };
 
     fn new(near_bytes: u64) -> OmniIndex {
         let own = StorConfig {
@@ -449,16 +474,24 @@ mod tests {
                 cpu.sleep_until(cpu.now() + 10_000).await;
             }
             let first_ns = 9_000;
-            assert_eq!(index.begin_evict((1, 4), first_ns), None, "all are young");
-            assert_eq!(index.begin_evict((1, 4), u64::MAX), Some((2, 0..4)));
-            assert_eq!(index.begin_evict((1, 4), u64::MAX), None, "one is going");
+            assert_eq!(
+                index.begin_evict((1, 4), old(first_ns)),
+                None,
+                "all are young"
+            );
+            assert_eq!(index.begin_evict((1, 4), old(u64::MAX)), Some((2, 0..4)));
+            assert_eq!(
+                index.begin_evict((1, 4), old(u64::MAX)),
+                None,
+                "one is going"
+            );
             index.remove(&cpu, &(2, 0..4));
             index.end_evict();
-            assert_eq!(index.begin_evict((0, 9), u64::MAX), Some((1, 4..8)));
+            assert_eq!(index.begin_evict((0, 9), old(u64::MAX)), Some((1, 4..8)));
             index.end_evict();
             index.remove(&cpu, &(1, 4..8));
-            assert_eq!(index.begin_evict((1, 2), u64::MAX), None);
-            assert_eq!(index.begin_evict((0, 0), u64::MAX), Some((1, 0..4)));
+            assert_eq!(index.begin_evict((1, 2), old(u64::MAX)), None);
+            assert_eq!(index.begin_evict((0, 0), old(u64::MAX)), Some((1, 0..4)));
         });
     }
 
@@ -477,10 +510,10 @@ mod tests {
             assert_eq!(known.count(), 10);
             // A node that has no pages any more goes, however lately it was used.
             index.clear(&cpu, &(0, 4..5));
-            assert_eq!(index.begin_evict((0, 0), 0), Some((0, 4..5)));
+            assert_eq!(index.begin_evict((0, 0), EMPTY), Some((0, 4..5)));
             index.remove(&cpu, &(0, 4..5));
             index.end_evict();
-            assert_eq!(index.begin_evict((0, 0), 0), None);
+            assert_eq!(index.begin_evict((0, 0), EMPTY), None);
             assert!(index.note(&cpu, &(0, 20..21)));
         });
     }

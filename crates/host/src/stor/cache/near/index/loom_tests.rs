@@ -224,14 +224,14 @@ fn a_node_that_is_used_again_has_nothing_of_the_range_before() {
         |sides, cpu| {
             let part = (FILE, 2..3);
             let _guard = sides.lock(cpu, 2, &part.1, true);
-            assert!(sides.index.note(cpu, &part));
-            // There may be no node for it yet, and then nobody knows of the page.
-            let is_known = sides.index.is_on_device(cpu, FILE, 2);
-            Sides::set(&sides.device, 2, is_known);
+            // There may be no node for it yet: then it does not stay.
+            let is_noted = sides.index.note(cpu, &part);
+            assert_eq!(is_noted, sides.index.is_on_device(cpu, FILE, 2));
+            Sides::set(&sides.device, 2, is_noted);
         },
         |sides, cpu| {
             let is_known = sides.index.is_on_device(cpu, FILE, 2);
-            let victim = sides.index.begin_evict(ANOTHER, u64::MAX);
+            let victim = sides.index.begin_evict(ANOTHER, old(u64::MAX));
             assert_eq!(victim, is_known.then_some((FILE, 2..4)));
         },
     );
@@ -244,7 +244,7 @@ fn a_range_that_has_just_come_does_not_leave_for_the_age_of_the_one_before() {
         1,
         |sides, cpu| sides.use_near(cpu, 0, 0),
         |sides, _| {
-            let victim = sides.index.begin_evict(ANOTHER, BETWEEN_NS);
+            let victim = sides.index.begin_evict(ANOTHER, old(BETWEEN_NS));
             assert!(matches!(
                 victim,
                 None | Some((FILE, Range { start: 0, .. }))
@@ -258,9 +258,16 @@ fn a_range_that_has_just_come_does_not_leave_for_the_age_of_the_one_before() {
     );
 }
 
+fn old(before_ns: u64) -> Old {
+    Old {
+        before_ns,
+        empty_before_ns: before_ns,
+    }
+}
+
 /// Has the range leave that is the first to go, if none is on its way out. Whoever comes next finds that it has left.
 fn evict(sides: &Sides, cpu: &Cpu) {
-    if let Some((_, pages)) = sides.index.begin_evict(ANOTHER, u64::MAX) {
+    if let Some((_, pages)) = sides.index.begin_evict(ANOTHER, old(u64::MAX)) {
         assert_eq!(pages, 0..2);
         let was_there = Sides::has(&sides.device, 0);
         assert!(was_there, "one range leaves twice");
