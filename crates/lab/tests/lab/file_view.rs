@@ -34,6 +34,14 @@ fn spec(personality: Personality) -> FileSpec {
     }
 }
 
+/// All that have few files, of two pages or more at a time.
+pub fn usual() -> impl Iterator<Item = Personality> {
+    let all = Personality::ALL
+        .into_iter()
+        .map(|(_, personality)| personality);
+    all.filter(|personality| !personality.is_lsm())
+}
+
 pub fn of_files(spec: FileSpec, unit_bytes: u64) -> Input {
     Input::Files {
         name: spec.personality.name().into(),
@@ -97,9 +105,33 @@ fn check(row: &Row, plan: &Plan) {
 const SHOWN: [&str; 5] = ["direct", "clock", "kernel", "scale", "scala"];
 
 #[test]
+fn stores_of_sorted_tables_run_as_files_and_all_reads_are_checked() {
+    let stores = Personality::ALL.into_iter().filter(|(_, one)| one.is_lsm());
+    for (name, personality) in stores {
+        let spec = FileSpec {
+            requests: 8_000,
+            files: 96,
+            threads: 2,
+            footprint_bytes: Some(6 << 20),
+            request_bytes: 4096,
+            ..spec(personality)
+        };
+        let setup = Setup {
+            clients: 2,
+            depth: 1,
+            cache_bytes: 1 << 20,
+            ..setup_on(2, small())
+        };
+        let plan = planned(&of_files(spec, 4096), &setup);
+        let done = run(&setup, &plan, &["kernel", "scale"]);
+        assert_eq!(done.rows.len(), 2, "{name}");
+    }
+}
+
+#[test]
 fn personalities_run_as_files_on_every_design_and_all_reads_are_checked() {
     let setup = four_clients();
-    for (_, personality) in Personality::ALL {
+    for personality in usual() {
         let plan = planned(&of_files(spec(personality), 4096), &setup);
         let all: Vec<&str> = DESIGNS.iter().map(|design| design.name).collect();
         let names = match personality {
@@ -156,7 +188,7 @@ fn with_room(drive: &DriveConfig) -> DriveConfig {
 #[test]
 fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
     let setup = in_memory();
-    for (_, personality) in Personality::ALL {
+    for personality in usual() {
         let plan = planned(&of_files(spec(personality), 512), &setup);
         let done = run(&setup, &plan, &["kernel", "ext4-model", "ext4-scale"]);
         let [kernel, files @ ..] = &done.rows[..] else {
@@ -263,7 +295,7 @@ fn files_that_are_open_for_direct_io_go_past_the_cache_of_the_host() {
     setup.host.design.set::<Ext4Model>(&own);
     let direct = read(&setup);
     assert!(cached < 0.5 && direct > 0.99, "{cached} and {direct}");
-    for (_, personality) in Personality::ALL {
+    for personality in usual() {
         let plan = planned(&of_files(spec(personality), 512), &setup);
         run(&setup, &plan, &["ext4-model"]);
     }
