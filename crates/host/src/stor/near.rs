@@ -19,14 +19,6 @@ use crate::volume::NAMESPACE;
 /// command takes 1.6 times as long as loads, and loads of 64 KiB take 1.2 times as long as it).
 const LOAD_BYTES_MAX: u64 = 8 << 10;
 
-/// The page of a file that a span is of.
-fn page_of(number: u64, span: &Span) -> FilePage {
-    FilePage {
-        number,
-        page: span.page,
-    }
-}
-
 impl StorClient {
     /// Reads by way of the cache in the drive's memory, from byte `offset` on, as far as the file goes. That cache keeps the pages, as
     /// far as it has room, if `keeps`.
@@ -110,34 +102,37 @@ impl StorClient {
 
     /// Loads bytes of a file from the drive's cache, if all of them are there to be loaded.
     pub(super) fn load_near(&self, handle: Handle, part: Extent, out: &mut [u8]) -> bool {
-        let Some(window) = self.window_for(part) else {
-            return false;
-        };
-        let number = self.number(handle);
-        spans(part, PAGE).all(|span| {
-            let (name, out) = (page_of(number, &span), &mut out[span.in_payload()]);
-            let load = || window.load(&self.inner.cpu, name, span.in_page().start, out);
-            self.inner.cpu.work(Op::ConcurrentLookup, load)
+        self.by_window(handle, part, |window, name, span| {
+            let (at, out) = (span.in_page().start, &mut out[span.in_payload()]);
+            window.load(&self.inner.cpu, name, at, out)
         })
     }
 
     /// Stores bytes of a file to the drive's cache, if all of its pages are there to be stored to. Else some may have been.
     pub(super) fn store_near(&self, handle: Handle, part: Extent, data: &[u8]) -> bool {
-        let Some(window) = self.window_for(part) else {
+        self.by_window(handle, part, |window, name, span| {
+            let (at, data) = (span.in_page().start, &data[span.in_payload()]);
+            window.store(&self.inner.cpu, name, at, data)
+        })
+    }
+
+    /// Moves each span of what is better loaded and stored, until one is not there.
+    fn by_window(
+        &self,
+        handle: Handle,
+        part: Extent,
+        mut move_span: impl FnMut(&Window, FilePage, &Span) -> bool,
+    ) -> bool {
+        let window = self.inner.window.as_deref();
+        let Some(window) = window.filter(|_| part.bytes <= LOAD_BYTES_MAX) else {
             return false;
         };
         let number = self.number(handle);
         spans(part, PAGE).all(|span| {
-            let (name, data) = (page_of(number, &span), &data[span.in_payload()]);
-            let store = || window.store(&self.inner.cpu, name, span.in_page().start, data);
-            self.inner.cpu.work(Op::ConcurrentLookup, store)
+            let page = span.page;
+            let moved = || move_span(window, FilePage { number, page }, &span);
+            self.inner.cpu.work(Op::ConcurrentLookup, moved)
         })
-    }
-
-    /// The window, for what is better loaded and stored.
-    fn window_for(&self, part: Extent) -> Option<&Window> {
-        let window = self.inner.window.as_deref();
-        window.filter(|_| part.bytes <= LOAD_BYTES_MAX)
     }
 
     /// Has the drive show the pages of a command, if there is a window to see them.

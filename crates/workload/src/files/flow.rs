@@ -261,12 +261,8 @@ impl Flow {
             return;
         }
         let run = |kind, how, file, end| Run {
-            kind,
             how,
-            file,
-            at: 0,
-            end,
-            piece: 0,
+            ..Run::new(kind, file, (0, end), 0)
         };
         let needs = match act {
             Act::Delete | Act::Stat => None,
@@ -330,14 +326,7 @@ impl Flow {
             if kind.moves_data() && at == end {
                 return;
             }
-            runs.push_back(Run {
-                kind,
-                how: OpenHow::EXISTING,
-                file,
-                at,
-                end,
-                piece,
-            });
+            runs.push_back(Run::new(kind, file, (at, end), piece));
         };
         let new = match act {
             // It was cut when it was opened.

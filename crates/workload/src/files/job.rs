@@ -6,7 +6,7 @@
 //! * Each request is a read with the job's share, or the first threads write and all others read ([`FileJob::writers`]).
 //! * A thread's writes are made durable after each so many ([`FileJob::fsync_every`]; fio: `fsync`).
 
-use crate::files::{FileJob, FileOpKind, OpenHow, Personality, Regions, Run, Runs};
+use crate::files::{FileJob, FileOpKind, Personality, Regions, Run, Runs};
 use crate::generate::{SeededRng, probability};
 
 /// A thread.
@@ -73,14 +73,7 @@ impl Job {
         let blocks = self.regions.bytes / bytes;
         let thread = &mut self.threads[number as usize];
         let file = thread.file;
-        let run = |kind, at, end| Run {
-            kind,
-            how: OpenHow::EXISTING,
-            file,
-            at,
-            end,
-            piece: bytes,
-        };
+        let run = |kind, at, end| Run::new(kind, file, (at, end), bytes);
         if self.job.fsync_every > 0 && thread.written == self.job.fsync_every {
             runs.push_back(run(FileOpKind::Fsync, 0, self.regions.bytes));
             thread.written = 0;

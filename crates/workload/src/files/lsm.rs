@@ -235,21 +235,14 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    fn push(&mut self, kind: FileOpKind, file: u32, (at, end): (u64, u64), piece: u64) {
-        self.runs.push_back(Run {
-            kind,
-            how: OpenHow::EXISTING,
-            file,
-            at,
-            end,
-            piece,
-        });
+    fn push(&mut self, kind: FileOpKind, file: u32, bytes: (u64, u64), piece: u64) {
+        self.runs.push_back(Run::new(kind, file, bytes, piece));
     }
 
     fn open(&mut self, file: u32, how: OpenHow) {
         self.open[file as usize] = true;
-        self.push(FileOpKind::Open, file, (0, 0), 0);
-        self.runs.back_mut().expect("just pushed").how = how;
+        let run = Run::new(FileOpKind::Open, file, (0, 0), 0);
+        self.runs.push_back(Run { how, ..run });
     }
 
     fn make(&mut self, file: u32) {

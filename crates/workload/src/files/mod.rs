@@ -469,6 +469,18 @@ struct Run {
 }
 
 impl Run {
+    /// Of bytes of a file that is there.
+    fn new(kind: FileOpKind, file: u32, (at, end): (u64, u64), piece: u64) -> Run {
+        Run {
+            kind,
+            how: OpenHow::EXISTING,
+            file,
+            at,
+            end,
+            piece,
+        }
+    }
+
     /// Whether it makes requests in the block view, and so takes a thread's turn in either.
     fn counts(&self) -> bool {
         self.at < self.end

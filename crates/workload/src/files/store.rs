@@ -13,7 +13,7 @@
 //! and update one. Records are drawn by Zipf's law with skew 0.99, as YCSB does, and scattered over the files.
 
 use crate::files::flow::own_files;
-use crate::files::{FileOpKind, OpenHow, Personality, Regions, Run, Runs};
+use crate::files::{FileOpKind, Personality, Regions, Run, Runs};
 use crate::generate::{Scatter, SeededRng, Zipf};
 
 /// Bytes of a record.
@@ -131,14 +131,10 @@ impl Store {
             Some(last) if (last.kind, last.file, last.end) == (kind, place.file, at) => {
                 last.end = end;
             }
-            _ => runs.push_back(Run {
-                kind,
-                how: OpenHow::EXISTING,
-                file: place.file,
-                at,
-                end,
-                piece: self.regions.request_bytes,
-            }),
+            _ => {
+                let piece = self.regions.request_bytes;
+                runs.push_back(Run::new(kind, place.file, (at, end), piece));
+            }
         }
     }
 

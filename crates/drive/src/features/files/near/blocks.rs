@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
+use wharf_wire::window::FilePage;
 
 /// What the cache has of a page of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +28,6 @@ struct Block {
     is_dirty: bool,
     /// What it was is being written to the file.
     is_written: bool,
-    /// Hosts may load it.
-    is_shown: bool,
 }
 
 /// A file that has a place.
@@ -59,7 +58,7 @@ pub(super) struct Blocks {
     /// Pages of files that are being changed by another way: none of them is here, or comes.
     changing: FxHashMap<u64, Vec<Range<u64>>>,
     /// What hosts may load, by the page of memory.
-    shown: FxHashMap<u32, (u64, u64)>,
+    shown: FxHashMap<u32, FilePage>,
 }
 
 /// Neighbouring pages: the first one, and where they are.
@@ -187,7 +186,6 @@ impl Blocks {
             is_there: false,
             is_dirty: false,
             is_written: false,
-            is_shown: false,
         };
         assert!(
             !self.is_changing(number, page),
@@ -211,39 +209,33 @@ impl Blocks {
         });
     }
 
-    /// Hosts may load a page that is there, or may not any more.
-    pub(super) fn set_shown(&mut self, number: u64, page: u64, is_shown: bool) {
-        let file = self.file_mut(number);
-        let block = file.pages.get_mut(&page).expect("it is in the cache");
-        assert!(block.is_there, "what is shown is there");
-        block.is_shown = is_shown;
-        let memory = block.memory;
-        match is_shown {
-            true => self.shown.insert(memory, (number, page)),
-            false => self.shown.remove(&memory),
-        };
+    /// Hosts may load a page that is there, in this page of memory.
+    pub(super) fn show(&mut self, memory: u32, name: FilePage) {
+        let look = self.look(name.number, name.page);
+        assert_eq!(look, Look::There(memory), "what is shown is there");
+        self.shown.insert(memory, name);
     }
 
-    /// Pages of a range that hosts may load, and where they are.
-    pub(super) fn shown(&self, number: u64, range: &Range<u64>) -> Vec<(u64, u32)> {
+    /// Hosts may not load what is there any more.
+    pub(super) fn hide(&mut self, memory: u32) {
+        self.shown.remove(&memory);
+    }
+
+    /// Where the pages of a range are that hosts may load.
+    pub(super) fn shown(&self, number: u64, range: &Range<u64>) -> Vec<u32> {
         if self.shown.is_empty() {
             return Vec::new();
         }
         let file = self.files.get(&number).into_iter();
         let blocks = file.flat_map(|file| file.pages.range(range.clone()));
-        blocks
-            .filter(|(_, block)| block.is_shown)
-            .map(|(page, block)| (*page, block.memory))
+        let memory = blocks.map(|(_, block)| block.memory);
+        memory
+            .filter(|memory| self.shown.contains_key(memory))
             .collect()
     }
 
-    /// Whether hosts may load a page.
-    pub(super) fn is_shown(&self, number: u64, page: u64) -> bool {
-        self.block(number, page).is_some_and(|block| block.is_shown)
-    }
-
     /// Which page of a file hosts may load there.
-    pub(super) fn shown_at(&self, memory: u32) -> Option<(u64, u64)> {
+    pub(super) fn shown_at(&self, memory: u32) -> Option<FilePage> {
         self.shown.get(&memory).copied()
     }
 
@@ -251,8 +243,9 @@ impl Blocks {
     pub(super) fn remove(&mut self, number: u64, page: u64) {
         let file = self.file_mut(number);
         let block = file.pages.remove(&page).expect("it is in the cache");
-        assert!(!block.is_shown, "what hosts may load stays");
         file.unwritten -= u32::from(block.is_unwritten());
+        let is_shown = self.shown.contains_key(&block.memory);
+        assert!(!is_shown, "what hosts may load stays");
         self.free.push(block.memory);
         let held = self.held.get_mut(&block.host).expect("it has one");
         *held -= 1;

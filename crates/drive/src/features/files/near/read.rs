@@ -89,7 +89,8 @@ impl Near {
             let look = self.blocks.borrow().look(number, page);
             match look {
                 // It was shown again while it was written.
-                Look::There(_) if takes && self.blocks.borrow().is_shown(number, page) => {}
+                Look::There(memory) if takes && self.blocks.borrow().shown_at(memory).is_some() => {
+                }
                 // What was written is so still: no wait came between.
                 Look::There(memory) => {
                     let (at, part) = part_of(bytes, page);

@@ -24,9 +24,10 @@ impl Near {
         let mut blocks = self.blocks.borrow_mut();
         for page in pages.clone() {
             if let Look::There(memory) = blocks.look(number, page) {
-                blocks.set_shown(number, page, true);
+                let name = FilePage { number, page };
+                blocks.show(memory, name);
                 let bytes = size.saturating_sub(page * PAGE).min(PAGE) as u32;
-                window.show(memory, FilePage { number, page }, bytes, is_writable);
+                window.show(memory, name, bytes, is_writable);
             }
         }
     }
@@ -40,14 +41,10 @@ impl Near {
         if shown.is_empty() {
             return;
         }
-        for (_, memory) in &shown {
-            window.hide(*memory);
-        }
+        shown.iter().for_each(|memory| window.hide(*memory));
         self.collect();
         let mut blocks = self.blocks.borrow_mut();
-        for (page, _) in shown {
-            blocks.set_shown(number, page, false);
-        }
+        shown.into_iter().for_each(|memory| blocks.hide(memory));
     }
 
     /// Finds out what hosts have stored.
@@ -62,7 +59,7 @@ impl Near {
         let now_ns = self.clock.now_ns(cpu().now());
         let (mut blocks, mut writers) = (self.blocks.borrow_mut(), self.writers.borrow_mut());
         window.take_stored(|memory| {
-            let Some((number, page)) = blocks.shown_at(memory) else {
+            let Some(FilePage { number, page }) = blocks.shown_at(memory) else {
                 return;
             };
             blocks.mark_dirty(number, page);
@@ -74,11 +71,9 @@ impl Near {
 
     /// Copies from or to a page of memory, which hosts may be at.
     pub(super) fn with_page<R>(&self, memory: u32, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        let is_shown = self.blocks.borrow().shown_at(memory).is_some();
-        let _held = self
-            .window()
-            .filter(|_| is_shown)
-            .map(|window| window.hold(memory));
+        let is_shown = || self.blocks.borrow().shown_at(memory).is_some();
+        let window = self.window().filter(|_| is_shown());
+        let _held = window.map(|window| window.hold(memory));
         self.memory().with_near(memory, f)
     }
 }
