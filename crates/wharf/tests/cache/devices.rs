@@ -1,13 +1,12 @@
 //! Caches on block devices, and in front of arrays.
 
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wharf::runtime::Seed;
 
 use crate::client::Client;
-use crate::support::{Place, Server};
+use crate::support::Place;
 
 /// A loop device, given back at its end.
 struct Loop(PathBuf);
@@ -150,15 +149,6 @@ fn block_devices_are_a_cache_and_a_disk() {
     assert!(std::fs::read(&below).unwrap() == model);
 }
 
-fn scrape(server: &Server) -> String {
-    let address = server.metrics.as_deref().expect("they were asked for");
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-    let mut told = String::new();
-    stream.read_to_string(&mut told).unwrap();
-    told
-}
-
 /// Nobody could see how well what is cached compresses while it is served.
 #[test]
 fn metrics_tell_how_much_flash_the_cached_takes() {
@@ -169,21 +159,16 @@ fn metrics_tell_how_much_flash_the_cached_takes() {
     let data = crate::support::content(3);
     client.write(0, &data[..2 << 20]);
     client.flush();
-    let gauge = |name: &str| {
-        let told = scrape(&server);
-        let line = told.lines().find(|line| line.starts_with(name));
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-    };
     // The drive is asked once a second.
     let ratio = loop {
-        let used = gauge("wharf_cache_flash_used_bytes ");
+        let used = server.metric("wharf_cache_flash_used_bytes");
         if used.is_some_and(|used| used > 1e6) {
-            break gauge("wharf_cache_ratio ").expect("a ratio");
+            break server.metric("wharf_cache_ratio").expect("a ratio");
         }
         std::thread::yield_now();
     };
     assert!((1.5..2.1).contains(&ratio), "{ratio}");
-    assert!(gauge("wharf_cache_dirty_bytes ").unwrap() >= 2e6);
+    assert!(server.metric("wharf_cache_dirty_bytes").unwrap() >= 2e6);
     drop(client);
     server.stop();
 }

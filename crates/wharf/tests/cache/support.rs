@@ -1,6 +1,6 @@
 //! Running the program on a cache and a disk of a test's own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -191,6 +191,18 @@ pub struct Server {
 }
 
 impl Server {
+    /// A value of its metrics, by the name with its labels; `None` until it has it.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let address = self.metrics.as_deref().expect("they were asked for");
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut told = String::new();
+        stream.read_to_string(&mut told).unwrap();
+        let values = told.lines().filter_map(|line| line.rsplit_once(' '));
+        let (_, value) = values.into_iter().find(|(told, _)| *told == name)?;
+        value.parse().ok()
+    }
+
     /// Ends it, which it must do well.
     pub fn stop(mut self) {
         let pid = self.child.id().to_string();
