@@ -18,8 +18,8 @@
 //! **Payloads** are as those of block clients: as many bytes as are asked for, or 8 for each touched page where pages are
 //! stamps. A request names its bytes in the file; a read that ends at the end of the file fills the first part of its payload.
 
-use wharf_compute::crc32c;
-use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes};
+use wharf_compute::{Function, Neighbour, crc32c};
+use wharf_files::{Attributes, DirectoryEntry, Errno, Handle, OpenFlags, Rename, SetAttributes};
 use wharf_runtime::{Cpu, Op};
 use wharf_wire::dma::PAGE_BYTES;
 
@@ -74,6 +74,48 @@ pub struct Summed {
     pub crc: u32,
     /// What the cache had.
     pub touch: Touch,
+}
+
+/// What vectors of a file are near to.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// A vector of little-endian `f32`; those of the file are as long.
+    pub vector: &'a [u8],
+    /// How many of the nearest are wanted.
+    pub count: u32,
+}
+
+/// How a search for the nearest ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Bytes from the first one asked for up to the last one asked for, or the end of the file.
+    pub bytes: u64,
+    /// The nearest, by their numbers from the first vector asked for on; none where pages are stamps, which have no vectors.
+    pub nearest: Vec<Neighbour>,
+    /// What the cache had.
+    pub touch: Touch,
+}
+
+impl Query<'_> {
+    /// Bytes of a vector.
+    pub fn vector_bytes(&self) -> u64 {
+        self.vector.len() as u64
+    }
+
+    /// The nearest of the whole vectors in `data`, of which the first one has a number.
+    ///
+    /// # Errors
+    /// `EINVAL` of what is no query.
+    pub fn nearest_of(&self, data: &[u8], first: u64) -> Result<Vec<Neighbour>, Errno> {
+        let refused = |_| Errno::EINVAL;
+        let whole = data.len() - data.len() % self.vector.len().max(1);
+        let (function, data) = (Function::Nearest, &data[..whole]);
+        let found = wharf_compute::whole(function, self.vector, self.count, data);
+        let (_, bytes) = found.map_err(refused)?;
+        let mut nearest = Neighbour::all_of(&bytes);
+        nearest.iter_mut().for_each(|one| one.number += first);
+        Ok(nearest)
+    }
 }
 
 macro_rules! file_statistics {
@@ -183,6 +225,33 @@ pub trait FileClient: 'static {
         Ok(Summed {
             bytes: read.bytes,
             crc,
+            touch: read.touch,
+        })
+    }
+
+    /// Finds the vectors of `extent` that are nearest to one, as far as the file goes, with `room` for the payload: what lies behind
+    /// the last whole vector is none. Where that is computed is up to the implementation, in parts or as one.
+    ///
+    /// # Errors
+    /// As [`FileClient::read_at`]; `EINVAL` of what is no query.
+    async fn nearest(
+        &self,
+        cpu: &Cpu,
+        handle: Handle,
+        extent: Extent,
+        query: Query<'_>,
+        room: &mut [u8],
+    ) -> Result<Found, FileError> {
+        let read = self.read_at(handle, extent, room).await?;
+        let data = match room.len() as u64 == extent.bytes {
+            true => &room[..read.bytes as usize],
+            false => &[],
+        };
+        let pages = read.bytes.div_ceil(PAGE_BYTES as u64) as u32;
+        let nearest = cpu.work_n(Op::DistancePage, pages, || query.nearest_of(data, 0));
+        Ok(Found {
+            bytes: read.bytes,
+            nearest: nearest?,
             touch: read.touch,
         })
     }

@@ -29,13 +29,15 @@ mod tree;
 mod walk;
 
 pub use block_on_file::BlockOnFile;
-pub use client::{Appended, FileClient, FileError, FileStatistics, Opened, Summed, Transfer};
+pub use client::{
+    Appended, FileClient, FileError, FileStatistics, Found, Opened, Query, Summed, Transfer,
+};
 pub use client_pages::{Below, BlocksBelow, ClientPages, Known};
 pub use initially::{Initially, make_files};
 pub use on_blocks::FilesOnBlocks;
 pub use session_files::SessionFiles;
 pub use table::FileTable;
-pub use wharf_compute::crc32c;
+pub use wharf_compute::{Neighbour, crc32c};
 pub use wharf_files::{
     Attributes, DirectoryEntry, Errno, Handle, Kind, LIST_START, OpenFlags, Owner, Rename,
     SetAttributes,

@@ -377,17 +377,22 @@ impl Objects {
         told.and(checked)
     }
 
-    /// Of `asked` bytes from `offset` on, a checksum was computed by `sum` of `bytes` that there are.
+    /// Whether pages hold stamps alone.
+    pub fn are_stamps(&self) -> bool {
+        self.stamp_only
+    }
+
+    /// Of `asked` bytes from `offset` on, something with a name was computed of `bytes` that there are, as `right` computes it.
     ///
     /// # Errors
     /// If the file had not so many there, or it is not that of what was there, where only one content was possible.
-    pub fn end_checksum(
+    pub fn end_computed(
         &self,
         object: &Object,
         look: Look,
         (offset, asked): (u64, u64),
-        (bytes, found): (u64, u32),
-        sum: impl FnOnce(&[u8]) -> u32,
+        (name, (bytes, found)): (&str, (u64, String)),
+        right: impl FnOnce(&[u8]) -> String,
     ) -> Result<(), WrongRead> {
         let contents = {
             let state = lock(&object.state);
@@ -406,11 +411,11 @@ impl Objects {
         data.truncate(self.payload_bytes(bytes));
         // The size is that which a read of as many tells.
         self.end_read(object, look, (offset, asked), bytes, &[])?;
-        let right = sum(&data);
+        let right = right(&data);
         match is_known && right != found {
             true => {
-                let place = format!("the checksum of {bytes} bytes from byte {offset} on");
-                Err(object.wrong(&place, format!("{right:08x}"), format!("{found:08x}")))
+                let place = format!("{name} of {bytes} bytes from byte {offset} on");
+                Err(object.wrong(&place, right, found))
             }
             false => Ok(()),
         }

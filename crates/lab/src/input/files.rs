@@ -177,7 +177,7 @@ fn align(names: &mut Names, ops: &mut [FileOp], unit: u64, notes: &mut Vec<Strin
     for op in ops {
         let before = (op.offset, op.bytes);
         match op.kind {
-            FileOpKind::Read | FileOpKind::Write | FileOpKind::CrcWrite => {
+            FileOpKind::Read | FileOpKind::Write | FileOpKind::CrcWrite | FileOpKind::Nearest => {
                 let end = (op.offset + op.bytes).next_multiple_of(unit);
                 op.offset = op.offset / unit * unit;
                 op.bytes = end - op.offset;

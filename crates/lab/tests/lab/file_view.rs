@@ -633,3 +633,59 @@ fn a_checksum_is_that_of_the_bytes_wherever_it_is_computed() {
     }
     run(&setup, &plan, &["clock", "ext4-model"]);
 }
+
+/// Vectors that are written meanwhile, by whoever searches them: the checker knows the nearest of each range that nobody was writing.
+#[test]
+fn the_nearest_are_those_of_the_bytes_whoever_searches_them() {
+    let mut setup = Setup {
+        clients: 4,
+        depth: 1,
+        cache_bytes: 1 << 20,
+        ..setup_on(1, with_room(&in_memory().cache().drive))
+    };
+    let mut row = |files, (caches, compute)| {
+        let mut job = spec(Personality::KnnFiles);
+        (job.files, job.threads, job.requests) = (files, 4, 2_000);
+        (job.request_bytes, job.footprint_bytes) = (64 << 10, Some(4 << 20));
+        job.job.read_share = 0.8;
+        let own = OmniConfig {
+            caches,
+            compute,
+            ..OmniConfig::default()
+        };
+        setup.host.design.set::<Omni>(&own);
+        let plan = planned(&of_files(job, 4096), &setup);
+        let done = run(&setup, &plan, &["omni"]);
+        done.rows.into_iter().next().expect("one row")
+    };
+    for caches in [Caches::Both, Caches::Host, Caches::None] {
+        for compute in [
+            Compute::Host,
+            Compute::Drive,
+            Compute::Presence,
+            Compute::Dynamic,
+        ] {
+            for files in [1, 4] {
+                let row = row(files, (caches, compute));
+                let found = row.verified_reads;
+                assert!(found > 1_200, "{caches:?} {compute:?}: {found}");
+                let by = |gauge| row.gauge(gauge).unwrap_or(0.0);
+                let (host, drive) = (by("computed_by_host"), by("computed_by_drive"));
+                let both = by("computed_by_both");
+                match (caches, compute) {
+                    (Caches::None, _) | (_, Compute::Host) => {
+                        assert_eq!(host + drive + both, 0.0);
+                    }
+                    (_, Compute::Drive) => assert_eq!((host, drive), (0.0, found as f64)),
+                    (_, Compute::Dynamic) => {
+                        assert_eq!(host + drive + both, found as f64);
+                        assert!(both > 100.0, "{caches:?}: {host}, {drive}, {both}");
+                    }
+                    _ => assert_eq!((host + drive, both), (found as f64, 0.0)),
+                }
+            }
+        }
+    }
+    let plan = planned(&of_files(spec(Personality::KnnFiles), 4096), &setup);
+    run(&setup, &plan, &["clock", "ext4-model"]);
+}

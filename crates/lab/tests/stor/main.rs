@@ -6,6 +6,7 @@
 //! | `locks.rs` | locks: waits in the drive, waits that are stopped |
 //! | `subject.rs` | random programs by the client |
 //! | `near.rs`, `near_cuts.rs` | threads by way of both caches; power cuts |
+//! | `nearest.rs` | searches that host and drive have parts of |
 //! | `window.rs` | what loads and stores of the drive's cache gain |
 //! | `ace.rs` | all short programs by way of both caches |
 //! | `cached.rs` | the same files with the cache of a process before them |
@@ -20,6 +21,7 @@ mod machine;
 mod model;
 mod near;
 mod near_cuts;
+mod nearest;
 #[path = "../../../host/tests/files/owner.rs"]
 mod owner;
 mod subject;

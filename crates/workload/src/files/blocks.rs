@@ -28,7 +28,10 @@ impl BlockRun {
     fn of(run: &Run, regions: &Regions) -> Option<BlockRun> {
         let op = match run.kind {
             // Who computes, and writes back, is not a volume's matter.
-            FileOpKind::Read | FileOpKind::ReadWhole | FileOpKind::CrcWrite => Op::Read,
+            FileOpKind::Read
+            | FileOpKind::ReadWhole
+            | FileOpKind::CrcWrite
+            | FileOpKind::Nearest => Op::Read,
             FileOpKind::Write | FileOpKind::Append => Op::Write,
             FileOpKind::Fsync | FileOpKind::Fdatasync => Op::Flush,
             FileOpKind::Open | FileOpKind::Remove | FileOpKind::Truncate | FileOpKind::Punch => {

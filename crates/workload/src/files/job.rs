@@ -27,8 +27,8 @@ pub(super) struct Job {
     job: FileJob,
     reads: u64,
     is_random: bool,
-    /// Each request computes a checksum.
-    computes: bool,
+    /// What a request does that reads, and what one does that writes.
+    kinds: (FileOpKind, FileOpKind),
     threads: Vec<Thread>,
 }
 
@@ -49,8 +49,15 @@ impl Job {
         };
         Job {
             threads: (0..regions.threads).map(thread).collect(),
-            is_random: personality != Personality::SequentialFiles,
-            computes: personality == Personality::CrcFiles,
+            is_random: matches!(
+                personality,
+                Personality::RandomFiles | Personality::CrcFiles
+            ),
+            kinds: match personality {
+                Personality::CrcFiles => (FileOpKind::CrcWrite, FileOpKind::CrcWrite),
+                Personality::KnnFiles => (FileOpKind::Nearest, FileOpKind::Write),
+                _ => (FileOpKind::Read, FileOpKind::Write),
+            },
             reads: probability(job.read_share),
             regions,
             job,
@@ -90,10 +97,9 @@ impl Job {
             Some(writers) => number >= writers,
             None => thread.rng.chance(self.reads),
         };
-        let kind = match (self.computes, is_read) {
-            (true, _) => FileOpKind::CrcWrite,
-            (false, true) => FileOpKind::Read,
-            (false, false) => FileOpKind::Write,
+        let kind = match is_read {
+            true => self.kinds.0,
+            false => self.kinds.1,
         };
         runs.push_back(run(kind, block * bytes, (block + 1) * bytes));
         thread.written += u32::from(!is_read);

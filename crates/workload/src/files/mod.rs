@@ -70,6 +70,9 @@ const LSM_FILES: u32 = 64;
 /// Bytes of a job's files together, if nothing is said.
 const JOB_BYTES_DEFAULT: u64 = 1 << 30;
 
+/// Bytes that a request of vectors looks at, if nothing is said.
+const KNN_BYTES_DEFAULT: u32 = 128 << 10;
+
 /// Fewest pages of a file's region.
 const REGION_PAGES_MIN: u64 = 16;
 
@@ -118,11 +121,13 @@ pub enum Personality {
     SequentialFiles,
     /// A job that reads at random places, computes a checksum, and writes the same bytes back.
     CrcFiles,
+    /// A job that reads vectors one after another, and finds those that are nearest to one.
+    KnnFiles,
 }
 
 impl Personality {
     /// All of them, with their names as workloads.
-    pub const ALL: [(&'static str, Personality); 21] = [
+    pub const ALL: [(&'static str, Personality); 22] = [
         ("fileserver", Personality::Fileserver),
         ("varmail", Personality::Varmail),
         ("videoserver", Personality::Videoserver),
@@ -144,6 +149,7 @@ impl Personality {
         ("random-files", Personality::RandomFiles),
         ("sequential-files", Personality::SequentialFiles),
         ("crc-files", Personality::CrcFiles),
+        ("knn-files", Personality::KnnFiles),
     ];
 
     /// The one of this name.
@@ -159,7 +165,7 @@ impl Personality {
         match self {
             Personality::Webserver => 1001,
             Personality::Webproxy => 10_000,
-            Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => 1,
+            own if own.is_job() => 1,
             own if own.is_lsm() => LSM_THREADS * LSM_FILES,
             Personality::FileserverScaleCache
             | Personality::VarmailScaleCache
@@ -172,7 +178,7 @@ impl Personality {
     pub fn threads_default(self) -> u32 {
         match self {
             Personality::Webserver | Personality::Webproxy => 100,
-            Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => 1,
+            own if own.is_job() => 1,
             own if own.is_lsm() => LSM_THREADS,
             _ => THREADS_DEFAULT,
         }
@@ -183,6 +189,7 @@ impl Personality {
         match self {
             Personality::Webserver | Personality::Webproxy => 1 << 20,
             own if own.is_lsm() => SECTOR_BYTES as u32,
+            Personality::KnnFiles => KNN_BYTES_DEFAULT,
             _ => PAGE_BYTES as u32,
         }
     }
@@ -197,7 +204,10 @@ impl Personality {
     pub fn is_job(self) -> bool {
         matches!(
             self,
-            Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles
+            Personality::RandomFiles
+                | Personality::SequentialFiles
+                | Personality::CrcFiles
+                | Personality::KnnFiles
         )
     }
 
@@ -329,7 +339,7 @@ impl FileSpec {
             self.check_job()?;
         }
         let files_min = match self.personality {
-            Personality::RandomFiles | Personality::SequentialFiles => 1,
+            Personality::RandomFiles | Personality::SequentialFiles | Personality::KnnFiles => 1,
             // Who writes back what was there undoes what another one writes meanwhile.
             Personality::CrcFiles => self.threads,
             Personality::Webserver => 2,
@@ -421,7 +431,7 @@ impl FileSpec {
             Personality::YcsbA | Personality::YcsbF => {
                 Behaviour::Store(Store::new(self.personality, regions, rng))
             }
-            Personality::RandomFiles | Personality::SequentialFiles | Personality::CrcFiles => {
+            own if own.is_job() => {
                 Behaviour::Job(Job::new(self.personality, self.job, regions, rng))
             }
             own if own.is_lsm() => Behaviour::Lsm(Lsm::new(own, regions, rng)),

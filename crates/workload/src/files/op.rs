@@ -18,6 +18,8 @@ pub enum FileOpKind {
     Write,
     /// Reads a range, computes its CRC-32C, and writes the range back.
     CrcWrite,
+    /// Reads a range of vectors, and finds the nearest to one.
+    Nearest,
     /// Writes at the end, wherever that is.
     Append,
     /// Sets the size.
@@ -48,13 +50,14 @@ pub enum FileOpKind {
 
 impl FileOpKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [FileOpKind; 19] = [
+    pub const ALL: [FileOpKind; 20] = [
         FileOpKind::Open,
         FileOpKind::Close,
         FileOpKind::Read,
         FileOpKind::ReadWhole,
         FileOpKind::Write,
         FileOpKind::CrcWrite,
+        FileOpKind::Nearest,
         FileOpKind::Append,
         FileOpKind::Truncate,
         FileOpKind::Punch,
@@ -79,6 +82,7 @@ impl FileOpKind {
             FileOpKind::ReadWhole => "readwhole",
             FileOpKind::Write => "write",
             FileOpKind::CrcWrite => "crcwrite",
+            FileOpKind::Nearest => "nearest",
             FileOpKind::Append => "append",
             FileOpKind::Truncate => "truncate",
             FileOpKind::Punch => "punch",
@@ -110,7 +114,7 @@ impl FileOpKind {
     pub fn is_read(self) -> bool {
         matches!(
             self,
-            FileOpKind::Read | FileOpKind::ReadWhole | FileOpKind::CrcWrite
+            FileOpKind::Read | FileOpKind::ReadWhole | FileOpKind::CrcWrite | FileOpKind::Nearest
         )
     }
 

@@ -150,7 +150,8 @@ impl FileOpKind {
     /// Whether an operation of this kind needs its file open.
     pub fn needs_open(self) -> bool {
         use FileOpKind::{
-            Append, Close, CrcWrite, Fdatasync, Fsync, Punch, Read, ReadWhole, Truncate, Write,
+            Append, Close, CrcWrite, Fdatasync, Fsync, Nearest, Punch, Read, ReadWhole, Truncate,
+            Write,
         };
         matches!(
             self,
@@ -159,6 +160,7 @@ impl FileOpKind {
                 | ReadWhole
                 | Write
                 | CrcWrite
+                | Nearest
                 | Append
                 | Truncate
                 | Punch

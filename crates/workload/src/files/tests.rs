@@ -425,7 +425,7 @@ fn operations_are_of_files_that_are_there_and_open_and_threads_keep_to_their_fol
                     }
                 }
                 FileOpKind::Close => assert!(open.remove(&key), "{name}: {op:?}"),
-                FileOpKind::Read | FileOpKind::CrcWrite => {
+                FileOpKind::Read | FileOpKind::CrcWrite | FileOpKind::Nearest => {
                     assert!(op.bytes > 0 && end <= size.unwrap(), "{name}: {op:?}")
                 }
                 FileOpKind::Write => {

@@ -57,9 +57,11 @@ pub enum Arguments {
 pub fn arguments(kind: FileOpKind) -> Arguments {
     match kind {
         FileOpKind::Open => Arguments::How,
-        FileOpKind::Read | FileOpKind::Write | FileOpKind::CrcWrite | FileOpKind::Punch => {
-            Arguments::Range
-        }
+        FileOpKind::Read
+        | FileOpKind::Write
+        | FileOpKind::CrcWrite
+        | FileOpKind::Nearest
+        | FileOpKind::Punch => Arguments::Range,
         FileOpKind::Append => Arguments::Bytes,
         FileOpKind::Truncate => Arguments::Size,
         _ if kind.has_other() => Arguments::Name,

@@ -1,5 +1,6 @@
 //! Files with a cache, or none, as whoever is given any file client has them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes, Sync};
@@ -11,7 +12,9 @@ use super::opened::Open;
 use super::process::Process;
 use super::thread::Cached;
 use crate::design::{Amount, Gauges, Touch};
-use crate::files::{Appended, FileClient, FileError, FileStatistics, Opened, Summed, Transfer};
+use crate::files::{
+    Appended, FileClient, FileError, FileStatistics, Found, Opened, Query, Summed, Transfer,
+};
 use crate::span::Extent;
 use crate::stor::StorClient;
 use crate::stor::client::fits;
@@ -19,7 +22,7 @@ use crate::stor::client::fits;
 /// Files of a file system in the drive, with a cache before them or none.
 pub struct StorFiles {
     client: StorClient,
-    cached: Option<Cached>,
+    cached: Option<Rc<Cached>>,
     /// Who computes, where there is no cache: the drive, unless it is to be the host.
     computes: bool,
 }
@@ -43,7 +46,7 @@ impl StorFiles {
         let cached = Cached::start(&client, process, thread);
         StorFiles {
             client,
-            cached: Some(cached),
+            cached: Some(Rc::new(cached)),
             computes: false,
         }
     }
@@ -161,6 +164,30 @@ impl FileClient for StorFiles {
             }
             _ => self.client.crc_write(cpu, handle, extent, room).await,
         }
+    }
+
+    async fn nearest(
+        &self,
+        cpu: &Cpu,
+        handle: Handle,
+        extent: Extent,
+        query: Query<'_>,
+        room: &mut [u8],
+    ) -> Result<Found, FileError> {
+        fits(extent, room.len())?;
+        if let Some(cached) = &self.cached
+            && let Some(file) = cached.find_file(handle)
+        {
+            let done = cached.nearest(&file, extent, query, room).await;
+            return self.client.note(|all| &mut all.reads, done);
+        }
+        if self.computes {
+            let done = self.client.nearest_past(handle, extent, query).await;
+            if let Some(found) = self.client.note(|all| &mut all.reads, done)? {
+                return Ok(found);
+            }
+        }
+        self.client.nearest(cpu, handle, extent, query, room).await
     }
 
     #[inline]
@@ -309,11 +336,14 @@ impl FileClient for StorFiles {
                 let stalled_ns = cached.local.counters().stalled_ns();
                 let gauges = Gauges::none().with("stalled", Amount::OfRequestsNs(stalled_ns));
                 let Decisions { host, drive } = cached.decisions();
-                match host + drive {
+                let [more_host, more_drive, both] = cached.splits();
+                let (host, drive) = (host + more_host, drive + more_drive);
+                match host + drive + both {
                     0 => gauges,
                     _ => gauges
                         .with("computed_by_host", Amount::Count(host))
-                        .with("computed_by_drive", Amount::Count(drive)),
+                        .with("computed_by_drive", Amount::Count(drive))
+                        .with("computed_by_both", Amount::Count(both)),
                 }
             }
             None => Gauges::none(),

@@ -27,6 +27,8 @@ pub(super) struct Cached {
     pub(super) thread: u32,
     /// Which side is to compute.
     pub(super) model: RefCell<Model>,
+    /// The same of searches for the nearest, which take another time.
+    pub(super) nearest_model: RefCell<Model>,
     /// Pages that it has locked.
     locks: Cell<u64>,
     /// What it has open, by the place of the drive's handle. The drive may have files open that are closed here.
@@ -53,6 +55,7 @@ impl Cached {
             local: Local::start(cpu, shared.clone(), backing, thread),
             thread,
             model: RefCell::default(),
+            nearest_model: RefCell::default(),
             locks: Cell::new(0),
             opened: RefCell::default(),
         }

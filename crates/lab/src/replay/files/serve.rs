@@ -1,8 +1,9 @@
 //! One operation on an open file: what it may answer, what it asks of the file client.
 
 use wharf_host::design::Touch;
-use wharf_host::files::{Errno, FileClient, FileError, OpenFlags, crc32c};
+use wharf_host::files::{Errno, FileClient, FileError, Neighbour, OpenFlags, Query, crc32c};
 use wharf_host::span::Extent;
+use wharf_runtime::Seed;
 use wharf_workload::files::{FileOp, FileOpKind, OpenHow};
 
 use super::{FileFault, Open, State};
@@ -138,6 +139,7 @@ impl<F: FileClient> State<F> {
         match op.kind {
             FileOpKind::Read => return self.read(open, extent, data).await,
             FileOpKind::CrcWrite => return self.crc_write(open, extent, data).await,
+            FileOpKind::Nearest => return self.nearest(open, extent, data).await,
             FileOpKind::ReadWhole => {
                 let mut at = 0;
                 loop {
@@ -199,12 +201,50 @@ impl<F: FileClient> State<F> {
             .await;
         let done = done.inspect_err(|_| objects.drop_look(object, look))?;
         let asked = (extent.offset, extent.bytes);
-        objects.end_checksum(object, look, asked, (done.bytes, done.crc), crc32c)?;
+        let found = (done.bytes, format!("{:08x}", done.crc));
+        let right = |data: &[u8]| format!("{:08x}", crc32c(data));
+        objects.end_computed(object, look, asked, ("the checksum", found), right)?;
         Ok(Served {
             bytes: done.bytes,
             touch: done.touch,
             is_failed: false,
         })
+    }
+
+    async fn nearest(
+        &self,
+        open: &Open,
+        extent: Extent,
+        data: &mut Vec<u8>,
+    ) -> Result<Served, FileFault> {
+        let (objects, object) = (&self.shared().objects, &open.object);
+        data.resize(objects.payload_bytes(extent.bytes), 0);
+        let vector = vector_for(extent.offset);
+        let query = Query {
+            vector: &vector,
+            count: NEAREST,
+        };
+        let look = objects.begin_look(object);
+        let done = self
+            .files
+            .nearest(&self.cpu, open.handle, extent, query, data)
+            .await;
+        let done = done.inspect_err(|_| objects.drop_look(object, look))?;
+        let asked = (extent.offset, extent.bytes);
+        let served = Served {
+            bytes: done.bytes,
+            touch: done.touch,
+            is_failed: false,
+        };
+        if objects.are_stamps() {
+            objects.end_read(object, look, asked, done.bytes, data)?;
+            return Ok(served);
+        }
+        let found = (done.bytes, told(&done.nearest));
+        let right = |data: &[u8]| told(&query.nearest_of(data, 0).unwrap_or_default());
+        let names = "the nearest vectors";
+        objects.end_computed(object, look, asked, (names, found), right)?;
+        Ok(served)
     }
 
     async fn read(
@@ -226,6 +266,26 @@ impl<F: FileClient> State<F> {
             is_failed: false,
         })
     }
+}
+
+/// Numbers of a vector of a workload.
+const DIMENSIONS: usize = 128;
+
+/// How many of the nearest are looked for.
+const NEAREST: u32 = 10;
+
+/// The vector that those of a range are to be near to: numbers from -1 to 1, by the range's first byte.
+fn vector_for(offset: u64) -> Vec<u8> {
+    let mut rng = Seed(offset).rng();
+    let number = |_| (rng.below(2_001) as f32 - 1_000.0) / 1_000.0;
+    let numbers = (0..DIMENSIONS).map(number);
+    numbers.flat_map(f32::to_le_bytes).collect()
+}
+
+/// Neighbours for people.
+fn told(nearest: &[Neighbour]) -> String {
+    let one = |one: &Neighbour| format!("{} at {}", one.number, one.distance);
+    nearest.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// An error that is no fault of a file client, of a name of which nothing is foreseen.

@@ -5,8 +5,11 @@
 //! 3. In the host the bytes are read and written through the caches as always. In the drive it is one command; pages that the host's cache has go to the
 //!    drive before, and pages that the drive's cache has stay there.
 //! 4. What it took is noted, part by part: the drive's answer says how long it waited, moved and computed.
+//!
+//! That is a checksum, which is written back; `nearest.rs` is a search that both sides can have a part of.
 
 mod model;
+mod nearest;
 
 use std::ops::Range;
 
@@ -27,7 +30,7 @@ use wharf_files::{Errno, Handle};
 
 pub use model::Compute;
 pub(super) use model::{Decisions, Model, Places, Side};
-use model::{DriveRan, HostRan};
+use model::{DriveRan, HostRan, Place};
 
 /// Most bytes that the drive computes on as one command here: what is longer is read.
 pub(super) const DRIVE_BYTES_MAX: u64 = 256 << 10;
@@ -67,15 +70,18 @@ impl Cached {
     fn places(&self, slot: u32, pages: &Range<u64>) -> Places {
         let mut places = Places::default();
         for page in pages.clone() {
-            match self.is_here(slot, page) {
-                true => places.here += 1,
-                false if self.process.mode.is_near() && self.is_on_device(slot, page) => {
-                    places.near += 1;
-                }
-                false => places.stored += 1,
-            }
+            places.add(self.place_of(slot, page));
         }
         places
+    }
+
+    /// Where a page of a file is.
+    fn place_of(&self, slot: u32, page: u64) -> Place {
+        match self.is_here(slot, page) {
+            true => Place::Here,
+            false if self.process.mode.is_near() && self.is_on_device(slot, page) => Place::Near,
+            false => Place::Stored,
+        }
     }
 
     async fn crc_on_host(

@@ -11,6 +11,8 @@
 //!
 //! Terms are left out by [`Compute`], as the paper's Figure 8 adds them one by one.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 /// Who computes on files.
@@ -48,6 +50,17 @@ pub(in crate::stor::cache) struct Places {
     pub(in crate::stor::cache) near: u64,
     /// In neither.
     pub(in crate::stor::cache) stored: u64,
+}
+
+/// Where a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the host's cache.
+    Here,
+    /// In the drive's.
+    Near,
+    /// In neither.
+    Stored,
 }
 
 /// What the host took, in nanoseconds.
@@ -156,9 +169,20 @@ pub(in crate::stor::cache) struct Model {
     drive_waits: Mean,
     last: Option<Side>,
     decisions: Decisions,
+    /// Of these, decisions for both sides.
+    splits: u64,
 }
 
 impl Places {
+    /// A page more.
+    pub(super) fn add(&mut self, place: Place) {
+        match place {
+            Place::Here => self.here += 1,
+            Place::Near => self.near += 1,
+            Place::Stored => self.stored += 1,
+        }
+    }
+
     fn all(&self) -> u64 {
         self.here + self.near + self.stored
     }
@@ -179,6 +203,83 @@ impl Model {
             Side::Drive => self.decisions.drive += 1,
         }
         side
+    }
+
+    /// Which pages of a range, which may be cut after each so many, the drive is to have: none, all, or those of one end. Both sides have
+    /// their parts at the same time.
+    pub(super) fn split(&mut self, compute: Compute, pages: &[Place], step: usize) -> Range<usize> {
+        let (none, all) = (0..0, 0..pages.len());
+        let mut places = Places::default();
+        pages.iter().for_each(|place| places.add(*place));
+        let Decisions { host, drive } = self.decisions;
+        let drives = match compute {
+            Compute::Host => none,
+            Compute::Drive => all,
+            Compute::Presence if places.here > places.near => none,
+            Compute::Presence => all,
+            _ if host < KNOWN && host <= drive => none,
+            _ if drive < KNOWN => all,
+            Compute::Data | Compute::Exec | Compute::Dynamic => {
+                let drives = self.balanced(compute, pages, step);
+                let is_tried = (host + drive).is_multiple_of(EXPLORES);
+                // Who has nothing is tried with half of it.
+                match pages.len() / 2 / step * step {
+                    half if is_tried && half > 0 && drives.is_empty() => 0..half,
+                    half if is_tried && half > 0 && drives == all => half..pages.len(),
+                    _ => drives,
+                }
+            }
+        };
+        let (any_host, any_drive) = (drives.len() < pages.len(), !drives.is_empty());
+        self.decisions.host += u64::from(any_host);
+        self.decisions.drive += u64::from(any_drive);
+        self.splits += u64::from(any_host && any_drive);
+        drives
+    }
+
+    /// The cut with which the later of both sides is expected to end soonest.
+    fn balanced(&self, compute: Compute, pages: &[Place], step: usize) -> Range<usize> {
+        let around_ns = match compute {
+            Compute::Dynamic => self.drive_around.mean.times(1),
+            _ => 0.0,
+        };
+        let costs = |place: &Place| {
+            let mut places = Places::default();
+            places.add(*place);
+            let compute = match compute {
+                Compute::Data => Compute::Data,
+                _ => Compute::Exec,
+            };
+            self.expect(compute, places)
+        };
+        let costs: Vec<(f64, f64)> = pages.iter().map(costs).collect();
+        let sum = |costs: &[(f64, f64)]| {
+            let add = |sum: (f64, f64), one: &(f64, f64)| (sum.0 + one.0, sum.1 + one.1);
+            costs.iter().fold((0.0, 0.0), add)
+        };
+        let all = sum(&costs);
+        let (mut best, mut best_ns) = (0..0, all.0);
+        let mut try_cut = |drives: Range<usize>, host_ns: f64, drive_ns: f64| {
+            let ends_ns = host_ns.max(drive_ns + around_ns);
+            if ends_ns < best_ns {
+                (best, best_ns) = (drives, ends_ns);
+            }
+        };
+        let mut before = (0.0, 0.0);
+        for (cut, part) in costs.chunks(step).enumerate() {
+            let at = cut * step;
+            // What is behind the cut is the drive's; then what is before it, with this part.
+            try_cut(at..pages.len(), before.0, all.1 - before.1);
+            let own = sum(part);
+            before = (before.0 + own.0, before.1 + own.1);
+            try_cut(0..at + part.len(), all.0 - before.0, before.1);
+        }
+        best
+    }
+
+    /// How many decisions were for both sides.
+    pub(super) fn splits(&self) -> u64 {
+        self.splits
     }
 
     fn expected(&mut self, compute: Compute, places: Places) -> Side {
@@ -450,6 +551,82 @@ mod tests {
             let on_drive = run(&mut model, compute, (STORED, 1_000), host(2_000), waiting);
             assert_eq!(on_drive > 500, is_on_drive, "{compute:?}: {on_drive}");
         }
+    }
+
+    /// Four sides of a table: pages that either side takes so long for, and what the drive has of them.
+    #[test]
+    fn a_range_is_cut_where_both_sides_end_at_the_same_time() {
+        let pages = [Place::Stored; 60];
+        for (host_ns, drive_ns, expected) in [
+            (1_000, 1_000, 28..=31),
+            (3_000, 1_000, 43..=46),
+            (1_000, 3_000, 13..=16),
+            (1_000, 200_000, 0..=0),
+        ] {
+            let mut model = Model::default();
+            let mut last = 0..0;
+            for _ in 0..100 {
+                last = model.split(Compute::Dynamic, &pages, 1);
+                let (on_drive, on_host) = (last.len() as u64, 60 - last.len() as u64);
+                let stored = |stored| Places {
+                    stored,
+                    ..Places::default()
+                };
+                if on_host > 0 {
+                    let read_ns = host_ns * on_host;
+                    let ran = HostRan {
+                        read_ns,
+                        ..HostRan::default()
+                    };
+                    model.host_ran(stored(on_host), ran);
+                }
+                if on_drive > 0 {
+                    let moved_ns = drive_ns * on_drive;
+                    let ran = DriveRan {
+                        moved_ns,
+                        all_ns: moved_ns + 2_000,
+                        ..DriveRan::default()
+                    };
+                    model.drive_ran(stored(on_drive), ran);
+                }
+            }
+            assert!(
+                expected.contains(&last.len()),
+                "{host_ns} {drive_ns}: {last:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_end_that_the_host_has_is_the_hosts() {
+        let mut model = Model::default();
+        for _ in 0..KNOWN {
+            model.host_ran(HERE, host(100));
+            model.host_ran(STORED, host(1_000));
+            model.drive_ran(STORED, drive(1_000, 100));
+        }
+        model.decisions = Decisions {
+            host: KNOWN,
+            drive: KNOWN + 1,
+        };
+        for is_first in [true, false] {
+            let mut pages = [Place::Stored; 16];
+            let own = if is_first { 0..8 } else { 8..16 };
+            pages[own.clone()].fill(Place::Here);
+            let drives = model.split(Compute::Dynamic, &pages, 1);
+            assert!((4..=8).contains(&drives.len()), "{drives:?}");
+            assert!(
+                drives.end <= own.start || drives.start >= own.end,
+                "{drives:?}"
+            );
+        }
+        // Only after each four of them.
+        let drives = model.split(Compute::Dynamic, &[Place::Stored; 10], 4);
+        assert!([4, 8].contains(&drives.len()) || drives.len() == 6 || drives.len() == 2);
+        assert_eq!(
+            (drives.start == 0) as usize + (drives.end == 10) as usize,
+            1
+        );
     }
 
     #[test]

@@ -1,0 +1,416 @@
+//! The nearest of a file's vectors: part of a range in the host, part of it in the drive, both at the same time.
+//!
+//! 1. A range is cut into chunks, as the drive computes on so much at once at most. Of each, where its pages are is looked up.
+//! 2. `model.rs` says which pages of it are the drive's, so that both sides are expected to end at the same time: none of them, all, or those
+//!    of one end.
+//! 3. The drive's part is a task of its own, and one command, which brings back the nearest of that part alone. The host's part is a read by way
+//!    of the caches as always, and its distances.
+//! 4. Both answers are put together.
+//!
+//! The drive's part changes nothing of where pages are, but for those that the host's cache has of it, which go to the drive before.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use wharf_compute::{NEIGHBOUR_BYTES, Neighbour, merge};
+use wharf_files::{Errno, Handle};
+use wharf_runtime::Op;
+use wharf_runtime::rw_gate::Entry;
+use wharf_runtime::wake::Pause;
+use wharf_wire::dma::PAGE_BYTES;
+use wharf_wire::file::VectorFunction;
+
+use super::model::Place;
+use super::{Compute, DRIVE_BYTES_MAX, DriveRan, HostRan, Places};
+use crate::design::Touch;
+use crate::files::{FileError, Found, Query};
+use crate::span::Extent;
+use crate::stor::StorClient;
+use crate::stor::cache::opened::OpenFile;
+use crate::stor::cache::thread::Cached;
+use crate::stor::vector::{Computed, Source, Target, Vector};
+
+/// Bytes of a page.
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// A query that a task keeps.
+#[derive(Clone)]
+struct OwnQuery {
+    vector: Rc<[u8]>,
+    count: u32,
+}
+
+impl OwnQuery {
+    fn as_query(&self) -> Query<'_> {
+        Query {
+            vector: &self.vector,
+            count: self.count,
+        }
+    }
+}
+
+/// What a part came to.
+type Part = Result<(Vec<Neighbour>, Touch), FileError>;
+
+impl Cached {
+    /// Finds the vectors that are nearest to one.
+    pub(in crate::stor::cache) async fn nearest(
+        self: &Rc<Cached>,
+        file: &Rc<OpenFile>,
+        extent: Extent,
+        query: Query<'_>,
+        room: &mut [u8],
+    ) -> Result<Found, FileError> {
+        if !file.can_read {
+            return Err(Errno::EBADF.into());
+        }
+        // What is no query is refused before anything is read.
+        query.nearest_of(&[], 0)?;
+        let left = self.node(file.slot).bytes().saturating_sub(extent.offset);
+        let bytes = extent.bytes.min(left);
+        let own = OwnQuery {
+            vector: query.vector.into(),
+            count: query.count,
+        };
+        let mut found = Found {
+            bytes,
+            ..Found::default()
+        };
+        let mut done = 0;
+        while done < bytes {
+            let chunk = chunk_bytes(bytes - done, query.vector_bytes());
+            let there = Extent::new(extent.offset + done, chunk);
+            let room = &mut room[done as usize..][..chunk as usize];
+            let (mut nearest, touch) = self.nearest_of_chunk(file, there, &own, room).await?;
+            let before = done / query.vector_bytes();
+            nearest.iter_mut().for_each(|one| one.number += before);
+            found.nearest = merge(&found.nearest, &nearest, query.count as usize);
+            found.touch += touch;
+            done += chunk;
+        }
+        Ok(found)
+    }
+
+    /// The same of what either side can do at once.
+    async fn nearest_of_chunk(
+        self: &Rc<Cached>,
+        file: &Rc<OpenFile>,
+        there: Extent,
+        query: &OwnQuery,
+        room: &mut [u8],
+    ) -> Part {
+        let drives = self.drives_part(file, there, query);
+        let vector_bytes = query.vector.len() as u64;
+        let before = |part: Extent| (part.offset - there.offset) / vector_bytes;
+        let begun = drives.map(|part| (part, self.begin_on_drive(file, part, query)));
+        let hosts = match drives {
+            None => there,
+            Some(part) => without(there, part),
+        };
+        let first = before(hosts);
+        let own = self.nearest_on_host(file, hosts, (query, first), room);
+        let own = own.await;
+        let Some((part, begun)) = begun else {
+            return own;
+        };
+        let other = begun.wait().await;
+        let (own, own_touch) = own?;
+        let (other, other_touch) = match other? {
+            Some(found) => found,
+            // The drive's file is shorter than the host knows it to be.
+            None => {
+                let room = &mut room[..part.bytes as usize];
+                self.nearest_on_host(file, part, (query, 0), room).await?
+            }
+        };
+        let mut other = other;
+        other.iter_mut().for_each(|one| one.number += before(part));
+        let mut touch = own_touch;
+        touch += other_touch;
+        Ok((merge(&own, &other, query.count as usize), touch))
+    }
+
+    /// The drive's part of a chunk, if it has one.
+    fn drives_part(&self, file: &OpenFile, there: Extent, query: &OwnQuery) -> Option<Extent> {
+        let compute = self.process.compute;
+        let step = split_bytes(query.vector.len() as u64);
+        let can = there.bytes <= DRIVE_BYTES_MAX && there.bytes >= query.vector.len() as u64;
+        if compute == Compute::Host || !can {
+            return None;
+        }
+        let first = there.first_page();
+        let places: Vec<Place> = (first..first + there.pages())
+            .map(|page| self.place_of(file.slot, page))
+            .collect();
+        // Only where a vector and a page begin together is a range cut.
+        let step_pages = match there.offset.is_multiple_of(PAGE) {
+            true => (step / PAGE) as usize,
+            false => places.len(),
+        };
+        let decide = || {
+            let model = &mut *self.nearest_model.borrow_mut();
+            model.split(compute, &places, step_pages)
+        };
+        let pages = self.cpu().work(Op::CacheLookup, decide);
+        if pages.is_empty() {
+            return None;
+        }
+        let from = there.offset.max((first + pages.start as u64) * PAGE);
+        let end = (there.offset + there.bytes).min((first + pages.end as u64) * PAGE);
+        Some(Extent::new(from, end - from))
+    }
+
+    async fn nearest_on_host(
+        &self,
+        file: &OpenFile,
+        there: Extent,
+        (query, first): (&OwnQuery, u64),
+        room: &mut [u8],
+    ) -> Part {
+        if there.bytes == 0 {
+            return Ok(Default::default());
+        }
+        let cpu = self.cpu();
+        let places = self.places_of(file.slot, there);
+        let begun_ns = cpu.now();
+        let data = &mut room[..there.bytes as usize];
+        let read = self.read(file, there, data).await?;
+        let read_ns = cpu.now();
+        let data = &data[..read.bytes as usize];
+        let pages = data.len().div_ceil(PAGE_BYTES) as u32;
+        let found = cpu.work_n(Op::DistancePage, pages, || {
+            query.as_query().nearest_of(data, first)
+        });
+        let ran = HostRan {
+            read_ns: read_ns - begun_ns,
+            computed_ns: cpu.now() - read_ns,
+            written_ns: 0,
+        };
+        self.nearest_model.borrow_mut().host_ran(places, ran);
+        Ok((found?, read.touch))
+    }
+
+    /// Has the drive begin with a part.
+    fn begin_on_drive(
+        self: &Rc<Cached>,
+        file: &Rc<OpenFile>,
+        part: Extent,
+        query: &OwnQuery,
+    ) -> Begun {
+        let answer: Rc<Cell<Option<Answer>>> = Rc::default();
+        let (own, file, query) = (self.clone(), file.clone(), query.clone());
+        let (to, waits) = (answer.clone(), self.cpu().current());
+        self.cpu().spawn("nearest in the drive", async move {
+            let found = own.nearest_on_drive(&file, part, &query).await;
+            to.set(Some(found));
+            own.cpu().wake(waits);
+        });
+        Begun(answer)
+    }
+
+    async fn nearest_on_drive(&self, file: &OpenFile, part: Extent, query: &OwnQuery) -> Answer {
+        let mut entry = Entry::Shared;
+        loop {
+            self.enter(file.slot, entry).await;
+            let done = self.nearest_inside(file, part, query, entry).await;
+            self.leave(file.slot, entry);
+            match done? {
+                Inside::Done(found) => return Ok(Some((found, Touch::no_hits(part.pages())))),
+                Inside::IsShorter => return Ok(None),
+                Inside::WantsAlone => entry = Entry::Alone,
+            }
+        }
+    }
+
+    /// The same for one who is inside.
+    async fn nearest_inside(
+        &self,
+        file: &OpenFile,
+        part: Extent,
+        query: &OwnQuery,
+        entry: Entry,
+    ) -> Result<Inside, FileError> {
+        let (cpu, slot) = (self.cpu(), file.slot);
+        let first = part.first_page();
+        let pages = first..first + part.pages();
+        let begun_ns = cpu.now();
+        // Who moves pages between the caches meanwhile would have the drive read what is not there any more.
+        let _guard = match self.process.mode.is_near() {
+            true => Some(self.lock_pages(slot, &pages, true).await),
+            false => None,
+        };
+        let places = self.places_of(slot, part);
+        if places.here > 0 && entry == Entry::Shared {
+            return Ok(Inside::WantsAlone);
+        }
+        if places.here > 0 {
+            self.drop_pages(slot, part).await?;
+        }
+        let dropped_ns = cpu.now();
+        let done = self.client.nearest_on_drive(file.handle, part, query);
+        let Some((computed, found)) = done.await? else {
+            return Ok(Inside::IsShorter);
+        };
+        let ran = DriveRan {
+            dropped_ns: dropped_ns - begun_ns,
+            all_ns: cpu.now() - dropped_ns,
+            // Each turn waits, so it is as much as there is to compute.
+            waited_ns: 0,
+            computed_ns: computed.waited_ns + computed.computed_ns,
+            moved_ns: computed.moved_ns,
+            queued: 0,
+        };
+        self.nearest_model.borrow_mut().drive_ran(places, ran);
+        Ok(Inside::Done(found))
+    }
+
+    fn places_of(&self, slot: u32, extent: Extent) -> Places {
+        let first = extent.first_page();
+        self.places(slot, &(first..first + extent.pages()))
+    }
+
+    /// Which sides computed, for each chunk: one alone, or both.
+    pub(in crate::stor::cache) fn splits(&self) -> [u64; 3] {
+        let model = self.nearest_model.borrow();
+        let both = model.splits();
+        let all = model.decisions();
+        [all.host - both, all.drive - both, both]
+    }
+}
+
+/// What being inside a file came to.
+enum Inside {
+    Done(Vec<Neighbour>),
+    WantsAlone,
+    IsShorter,
+}
+
+/// What the drive found; nothing if its file is shorter.
+type Answer = Result<Option<(Vec<Neighbour>, Touch)>, FileError>;
+
+/// A part that the drive has begun.
+struct Begun(Rc<Cell<Option<Answer>>>);
+
+impl Begun {
+    async fn wait(self) -> Answer {
+        loop {
+            if let Some(answer) = self.0.take() {
+                return answer;
+            }
+            Pause::default().await;
+        }
+    }
+}
+
+/// Bytes from the beginning of a vector and a page to the next such place; very many if there is none near.
+fn split_bytes(vector_bytes: u64) -> u64 {
+    let mut bytes = vector_bytes;
+    while !bytes.is_multiple_of(PAGE) && bytes < DRIVE_BYTES_MAX {
+        bytes += vector_bytes;
+    }
+    bytes.next_multiple_of(PAGE)
+}
+
+/// Bytes of the next chunk: whole vectors, as far as the drive can do them at once; all that is left where it can do none.
+fn chunk_bytes(left: u64, vector_bytes: u64) -> u64 {
+    let step = split_bytes(vector_bytes);
+    let step = match step <= DRIVE_BYTES_MAX {
+        true => step,
+        false => vector_bytes,
+    };
+    match DRIVE_BYTES_MAX / step * step {
+        0 => left,
+        most => left.min(most),
+    }
+}
+
+/// What is left of an extent without one of its ends.
+fn without(all: Extent, part: Extent) -> Extent {
+    match part.offset == all.offset {
+        true => Extent::new(part.offset + part.bytes, all.bytes - part.bytes),
+        false => Extent::new(all.offset, part.offset - all.offset),
+    }
+}
+
+impl StorClient {
+    /// Has the drive find the nearest of an extent; nothing if its file ends before that.
+    async fn nearest_on_drive(
+        &self,
+        handle: Handle,
+        part: Extent,
+        query: &OwnQuery,
+    ) -> Result<Option<(Computed, Vec<Neighbour>)>, FileError> {
+        let bytes = part.bytes - part.bytes % query.vector.len() as u64;
+        let mut vector = Vector::new();
+        let from = Source::File(handle, part.offset..part.offset + bytes);
+        let to = Target::Host(query.count * NEIGHBOUR_BYTES as u32);
+        let about = (&*query.vector, query.count);
+        vector.step_with(VectorFunction::Nearest, about, from, to);
+        vector.whole();
+        let computed = self.vector(&vector).await?;
+        let step = computed.steps.first().ok_or(Errno::EIO)?;
+        match step.failed {
+            None => {}
+            Some(Errno::ENODATA) => return Ok(None),
+            Some(errno) => return Err(errno.into()),
+        }
+        let nearest = Neighbour::all_of(&step.bytes);
+        Ok(Some((computed, nearest)))
+    }
+
+    /// Has the drive find all of it, part by part; nothing if its file ends before that.
+    pub(in crate::stor::cache) async fn nearest_past(
+        &self,
+        handle: Handle,
+        extent: Extent,
+        query: Query<'_>,
+    ) -> Result<Option<Found>, FileError> {
+        query.nearest_of(&[], 0)?;
+        let own = OwnQuery {
+            vector: query.vector.into(),
+            count: query.count,
+        };
+        let mut found = Found {
+            bytes: extent.bytes,
+            ..Found::default()
+        };
+        let mut done = 0;
+        while done < extent.bytes {
+            let chunk = chunk_bytes(extent.bytes - done, query.vector_bytes());
+            let part = Extent::new(extent.offset + done, chunk);
+            if chunk < query.vector_bytes() {
+                break;
+            }
+            if chunk > DRIVE_BYTES_MAX {
+                return Ok(None);
+            }
+            let Some((_, mut nearest)) = self.nearest_on_drive(handle, part, &own).await? else {
+                return Ok(None);
+            };
+            let before = done / query.vector_bytes();
+            nearest.iter_mut().for_each(|one| one.number += before);
+            found.nearest = merge(&found.nearest, &nearest, query.count as usize);
+            done += chunk;
+        }
+        found.touch = Touch::no_hits(extent.pages());
+        Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_where_vectors_and_pages_begin() {
+        for (vector_bytes, step) in [(4, 4_096), (512, 4_096), (384, 12_288), (6_000, 1_536_000)] {
+            let of_split = split_bytes(vector_bytes);
+            assert_eq!(of_split, step.min(of_split), "{vector_bytes}");
+            assert!(of_split == step || of_split > DRIVE_BYTES_MAX);
+            let chunk = chunk_bytes(1 << 30, vector_bytes);
+            assert!(chunk <= DRIVE_BYTES_MAX && chunk.is_multiple_of(vector_bytes));
+            assert_eq!(chunk_bytes(100, vector_bytes), 100);
+        }
+        assert_eq!(chunk_bytes(1 << 30, DRIVE_BYTES_MAX + 4), 1 << 30);
+    }
+}

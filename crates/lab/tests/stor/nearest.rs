@@ -1,0 +1,276 @@
+//! Searches for the nearest vectors, in the host, in the drive and in both at once, while others write the same pages: beside a search that
+//! looks at all distances of a copy.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_files::{Errno, Handle, OpenFlags};
+use wharf_host::design::Amount;
+use wharf_host::files::{FileClient, Query};
+use wharf_host::span::Extent;
+use wharf_host::stor::{CacheMode, Compute, Stor, StorConfig, StorFiles};
+use wharf_host::{Design, DesignConfig};
+use wharf_runtime::{Cpu, Rng, Seed};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+
+use crate::machine::{OneClient, run_in};
+
+const THREADS: u32 = 2;
+
+/// Bytes of the file that a thread writes: they end within a page.
+const OWN: u64 = 700_000;
+
+/// Frames of the cache.
+const FRAMES: u64 = 100;
+
+/// Small whole numbers: squares of distances are exact, in whatever order they are summed.
+fn numbers(rng: &mut Rng, count: u64) -> Vec<u8> {
+    let number = |_| rng.below(9) as f32 - 4.0;
+    (0..count).map(number).flat_map(f32::to_le_bytes).collect()
+}
+
+fn numbers_of(bytes: &[u8]) -> Vec<f32> {
+    let each = bytes.chunks_exact(4);
+    each.map(|number| f32::from_le_bytes(number.try_into().expect("four bytes")))
+        .collect()
+}
+
+/// Distances and numbers of the nearest.
+fn right(data: &[u8], vector: &[u8], count: u32) -> Vec<(f32, u64)> {
+    let query = numbers_of(vector);
+    let distance = |vector: &[u8]| {
+        let squares = numbers_of(vector).into_iter().zip(&query);
+        squares.map(|(a, b)| (a - b) * (a - b)).sum::<f32>()
+    };
+    let each = data.chunks_exact(vector.len()).map(distance).zip(0..);
+    let mut all: Vec<(f32, u64)> = each.collect();
+    all.sort_by(|a, b| a.partial_cmp(b).expect("they are numbers"));
+    all.truncate(count as usize);
+    all
+}
+
+struct User {
+    files: StorFiles,
+    handle: Handle,
+    /// Where its part of the file begins.
+    base: u64,
+    /// What it has there.
+    own: Vec<u8>,
+}
+
+impl User {
+    async fn search(&self, extent: Extent, query: Query<'_>, cpu: &Cpu) -> Vec<(f32, u64)> {
+        let mut room = vec![0; extent.bytes as usize];
+        let found = self
+            .files
+            .nearest(cpu, self.handle, extent, query, &mut room);
+        let found = found.await.expect("it is searched");
+        assert_eq!(found.bytes, extent.bytes);
+        let nearest = found.nearest.iter();
+        nearest.map(|one| (one.distance, one.number)).collect()
+    }
+
+    /// Does one thing, chosen at random.
+    async fn act(&mut self, rng: &mut Rng, cpu: &Cpu, about: &str) {
+        let most = [80_000, 6_000, 6_000][rng.below(3) as usize];
+        let bytes = 4 * (1 + rng.below(most));
+        let at = 4 * rng.below((OWN - bytes) / 4);
+        let part = Extent::new(self.base + at, bytes);
+        let own = &mut self.own[at as usize..(at + bytes) as usize];
+        if rng.below(3) == 0 {
+            own.copy_from_slice(&numbers(rng, bytes / 4));
+            let written = self.files.write_at(self.handle, part, own).await;
+            written.expect("it is written");
+            return;
+        }
+        let dimensions = [1, 96, 128, 1_024, 1_500, 70_000][rng.below(6) as usize].min(16_384);
+        let vector = numbers(rng, dimensions);
+        let query = Query {
+            vector: &vector,
+            count: [1, 10, 300][rng.below(3) as usize],
+        };
+        if rng.below(4) == 0 {
+            // What others write meanwhile is one or the other.
+            let all = Extent::new(4 * rng.below(OWN / 4), OWN);
+            let found = self.search(all, query, cpu).await;
+            let vectors = OWN / query.vector_bytes();
+            assert_eq!(
+                found.len() as u64,
+                vectors.min(query.count.into()),
+                "{about}"
+            );
+            assert!(found.is_sorted_by(|a, b| a < b), "{about}");
+            return;
+        }
+        // As often as not where pages begin, where ranges are cut.
+        let part = match rng.below(2) {
+            0 => part,
+            _ => {
+                let first = (self.base + at).next_multiple_of(PAGE_BYTES as u64);
+                let end = (first + bytes).min(self.base + OWN);
+                Extent::new(first, end.saturating_sub(first))
+            }
+        };
+        let found = self.search(part, query, cpu).await;
+        let from = (part.offset - self.base) as usize;
+        let there = &self.own[from..from + part.bytes as usize];
+        let right = right(there, &vector, query.count);
+        assert!(
+            found == right,
+            "{about}: {part:?} of vectors of {dimensions}"
+        );
+    }
+}
+
+/// Has threads write their parts of a file and search it; gives how many searches were of both sides.
+fn search(seed: u64, own: StorConfig) -> u64 {
+    let config = DesignConfig {
+        cache_bytes: FRAMES * PAGE_BYTES as u64,
+        clients: THREADS,
+        ..DesignConfig::default()
+    };
+    let space = DmaSpace::new(PAGE_BYTES);
+    let stor = Arc::new(Stor::new(&config, &own, &space).expect("memory"));
+    let both = run_in(&space, 2, THREADS, own, move |one: OneClient| {
+        let (cpu, index) = (one.cpu.clone(), one.index);
+        let files = stor.files_of(one.client, index);
+        async move {
+            if index == 0 {
+                let made = files.open(b"/vectors", OpenFlags::CREATE, 0o644).await;
+                let handle = made.expect("it opens").handle;
+                let zeros = vec![0; (u64::from(THREADS) * OWN) as usize];
+                let whole = Extent::new(0, zeros.len() as u64);
+                let written = files.write_at(handle, whole, &zeros).await;
+                written.expect("there is room");
+                files.close(handle).await.expect("it is open");
+            } else {
+                // The file is there then.
+                cpu.sleep_until(100_000_000).await;
+            }
+            let opened = files.open(b"/vectors", OpenFlags::UPDATE, 0).await;
+            let mut user = User {
+                handle: opened.expect("it opens").handle,
+                files,
+                base: u64::from(index) * OWN,
+                own: vec![0; OWN as usize],
+            };
+            let mut rng = Seed(seed).index(index.into()).rng();
+            for round in 0..60 {
+                let about = format!("seed {seed}, thread {index}, round {round}");
+                user.act(&mut rng, &cpu, &about).await;
+            }
+            user.files.close(user.handle).await.expect("it is open");
+            let gauges = user.files.gauges();
+            match gauges.get("computed_by_both") {
+                Some(Amount::Count(both)) => both,
+                _ => 0,
+            }
+        }
+    });
+    both.iter().sum()
+}
+
+const COMPUTES: [Compute; 6] = [
+    Compute::Dynamic,
+    Compute::Drive,
+    Compute::Exec,
+    Compute::Presence,
+    Compute::Data,
+    Compute::Host,
+];
+
+#[test]
+fn the_nearest_are_found_while_others_write_the_same_pages() {
+    let mut split = 0;
+    let caches = [CacheMode::Near, CacheMode::WriteBack, CacheMode::None];
+    for (number, compute) in (0..).zip(COMPUTES) {
+        for (seed, cache) in (number * 10..).zip(caches) {
+            let own = StorConfig {
+                cache,
+                compute,
+                threads: THREADS,
+                device_share: 0.3,
+                window: seed % 2 == 0,
+                ..StorConfig::default()
+            };
+            let both = search(seed, own);
+            split += both;
+            if matches!(compute, Compute::Drive | Compute::Host | Compute::Presence) {
+                assert_eq!(both, 0, "{compute:?}");
+            }
+        }
+    }
+    assert!(split > 20, "{split} were split");
+}
+
+async fn at_the_end(files: Rc<StorFiles>, cpu: Cpu) {
+    let opened = files.open(b"/f", OpenFlags::CREATE, 0o644).await;
+    let handle = opened.expect("it opens").handle;
+    let mut rng = Seed(1).rng();
+    let mut data = numbers(&mut rng, 50_000);
+    let vector = numbers(&mut rng, 128);
+    let written = files.write_at(handle, Extent::new(0, data.len() as u64), &data);
+    written.await.expect("there is room");
+    // The drive has not seen the end of it yet, nor the hole.
+    files.set_len(handle, 150_003).await.expect("it is cut");
+    data.truncate(150_003);
+    let written = files.write_at(handle, Extent::new(300_000, 4), &[0; 4]);
+    written.await.expect("there is room");
+    data.resize(300_004, 0);
+    let query = Query {
+        vector: &vector,
+        count: 7,
+    };
+    for (offset, bytes) in [
+        (0, 400_000),
+        (0, 0),
+        (139_264, 262_144),
+        (300_000, 512),
+        (300_004, 512),
+        (1 << 40, 4_096),
+    ] {
+        let mut room = vec![0; bytes];
+        let extent = Extent::new(offset, bytes as u64);
+        let found = files.nearest(&cpu, handle, extent, query, &mut room).await;
+        let found = found.expect("it is searched");
+        let from = data.len().min(offset as usize);
+        let there = &data[from..data.len().min(from + bytes)];
+        assert_eq!(found.bytes, there.len() as u64);
+        let nearest = found.nearest.iter();
+        let nearest: Vec<_> = nearest.map(|one| (one.distance, one.number)).collect();
+        assert_eq!(nearest, right(there, &vector, 7), "from byte {offset} on");
+    }
+    for (vector, count) in [(&[0; 6][..], 1), (&[], 1), (&[0; 4], 0), (&[0; 70_000], 1)] {
+        let query = Query { vector, count };
+        let mut room = [0; 4_096];
+        let extent = Extent::new(0, 4_096);
+        let refused = files.nearest(&cpu, handle, extent, query, &mut room).await;
+        assert_eq!(refused.expect_err("it is no query").errno(), Errno::EINVAL);
+    }
+}
+
+#[test]
+fn what_ends_within_a_range_is_searched_as_far_as_it_goes() {
+    for cache in [CacheMode::Near, CacheMode::WriteBack, CacheMode::None] {
+        for compute in COMPUTES {
+            let own = StorConfig {
+                cache,
+                compute,
+                device_share: 0.3,
+                ..StorConfig::default()
+            };
+            let config = DesignConfig {
+                cache_bytes: FRAMES * PAGE_BYTES as u64,
+                clients: 1,
+                ..DesignConfig::default()
+            };
+            let space = DmaSpace::new(PAGE_BYTES);
+            let stor = Arc::new(Stor::new(&config, &own, &space).expect("memory"));
+            run_in(&space, 2, 1, own, move |one: OneClient| {
+                let cpu = one.cpu.clone();
+                let files = Rc::new(stor.files_of(one.client, one.index));
+                at_the_end(files, cpu)
+            });
+        }
+    }
+}
