@@ -79,9 +79,11 @@ pub struct Summed {
 /// What vectors of a file are near to.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
-    /// A vector of little-endian `f32`; those of the file are as long.
-    pub vector: &'a [u8],
-    /// How many of the nearest are wanted.
+    /// Vectors of little-endian `f32`, one behind the other.
+    pub vectors: &'a [u8],
+    /// Bytes of each of them, and of those of the file.
+    pub vector_bytes: usize,
+    /// How many of the nearest are wanted, for each of them.
     pub count: u32,
 }
 
@@ -90,31 +92,43 @@ pub struct Query<'a> {
 pub struct Found {
     /// Bytes from the first one asked for up to the last one asked for, or the end of the file.
     pub bytes: u64,
-    /// The nearest, by their numbers from the first vector asked for on; none where pages are stamps, which have no vectors.
-    pub nearest: Vec<Neighbour>,
+    /// For each vector of the query the nearest, by their numbers from the first vector of the range on; none where pages are stamps, which
+    /// have no vectors.
+    pub nearest: Vec<Vec<Neighbour>>,
     /// What the cache had.
     pub touch: Touch,
 }
 
 impl Query<'_> {
-    /// Bytes of a vector.
-    pub fn vector_bytes(&self) -> u64 {
-        self.vector.len() as u64
-    }
-
-    /// The nearest of the whole vectors in `data`, of which the first one has a number.
+    /// Its vectors.
     ///
     /// # Errors
     /// `EINVAL` of what is no query.
-    pub fn nearest_of(&self, data: &[u8], first: u64) -> Result<Vec<Neighbour>, Errno> {
-        let refused = |_| Errno::EINVAL;
-        let whole = data.len() - data.len() % self.vector.len().max(1);
-        let (function, data) = (Function::Nearest, &data[..whole]);
-        let found = wharf_compute::whole(function, self.vector, self.count, data);
-        let (_, bytes) = found.map_err(refused)?;
-        let mut nearest = Neighbour::all_of(&bytes);
-        nearest.iter_mut().for_each(|one| one.number += first);
-        Ok(nearest)
+    pub fn each(&self) -> Result<std::slice::ChunksExact<'_, u8>, Errno> {
+        let is_right = self.vector_bytes > 0
+            && !self.vectors.is_empty()
+            && self.vectors.len().is_multiple_of(self.vector_bytes);
+        match is_right {
+            true => Ok(self.vectors.chunks_exact(self.vector_bytes)),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    /// For each of its vectors the nearest of the whole vectors in `data`, of which the first one has a number.
+    ///
+    /// # Errors
+    /// `EINVAL` of what is no query.
+    pub fn nearest_of(&self, data: &[u8], first: u64) -> Result<Vec<Vec<Neighbour>>, Errno> {
+        let vectors = self.each()?;
+        let data = &data[..data.len() - data.len() % self.vector_bytes];
+        let nearest = |vector| {
+            let found = wharf_compute::whole(Function::Nearest, vector, self.count, data);
+            let (_, bytes) = found.map_err(|_| Errno::EINVAL)?;
+            let mut nearest = Neighbour::all_of(&bytes);
+            nearest.iter_mut().for_each(|one| one.number += first);
+            Ok(nearest)
+        };
+        vectors.map(nearest).collect()
     }
 }
 
@@ -229,7 +243,7 @@ pub trait FileClient: 'static {
         })
     }
 
-    /// Finds the vectors of `extent` that are nearest to one, as far as the file goes, with `room` for the payload: what lies behind
+    /// Finds the vectors of `extent` that are nearest to each of some, as far as the file goes, with `room` for the payload: what lies behind
     /// the last whole vector is none. Where that is computed is up to the implementation, in parts or as one.
     ///
     /// # Errors
@@ -247,7 +261,7 @@ pub trait FileClient: 'static {
             true => &room[..read.bytes as usize],
             false => &[],
         };
-        let pages = read.bytes.div_ceil(PAGE_BYTES as u64) as u32;
+        let pages = read.bytes.div_ceil(PAGE_BYTES as u64) as u32 * query.each()?.len() as u32;
         let nearest = cpu.work_n(Op::DistancePage, pages, || query.nearest_of(data, 0));
         Ok(Found {
             bytes: read.bytes,

@@ -178,7 +178,7 @@ impl StorClient {
         let pages = pages.min().expect("a client has a queue pair");
         let inner = Rc::new(Inner {
             cpu: cpu.clone(),
-            lanes: Lanes::new(drivers, config.placement),
+            lanes: Lanes::new(drivers, config.placement, cpu.index()),
             access: Access::default(),
             bytes_max: PAGE * pages.min(config.buffer_pages) as usize,
             buffers: Buffers::new_whole(space, config.buffer_pages)?,

@@ -1,4 +1,7 @@
 //! Which queue pair, and so which core of the drive, a command goes by.
+//!
+//! What computes on a file without writing keeps a core for long, and needs nothing that others have there: it goes to the cores in turn where
+//! other commands of the file go to one.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,6 +30,8 @@ pub enum Placement {
 pub(super) enum About {
     /// It reads the bytes of a file.
     Read(u64),
+    /// It computes on bytes of files, and writes none.
+    Compute,
     /// Anything else with a file.
     File(u64),
     /// Names in the directory with this hash.
@@ -68,13 +73,15 @@ impl Lanes {
         self.drivers.iter().map(|(driver, _)| driver)
     }
 
-    pub(super) fn new(drivers: Vec<Rc<Driver>>, placement: Placement) -> Lanes {
+    /// Those of a client that begins its turns with one of them: clients that all began with the same one would stay together.
+    pub(super) fn new(drivers: Vec<Rc<Driver>>, placement: Placement, first: u32) -> Lanes {
         assert!(!drivers.is_empty(), "a client has a queue pair");
+        let turn = first as usize % drivers.len();
         let drivers = drivers.into_iter().map(|driver| (driver, Cell::new(0)));
         Lanes {
             drivers: drivers.collect(),
             placement,
-            turn: Cell::new(0),
+            turn: Cell::new(turn),
         }
     }
 
@@ -83,12 +90,14 @@ impl Lanes {
         let count = self.drivers.len();
         let index = match (self.placement, about) {
             _ if count == 1 => 0,
-            (Placement::RoundRobin, _) | (Placement::ReadSpread, About::Read(_)) => {
+            (Placement::LeastLoaded, _) => self.least_loaded(),
+            (Placement::RoundRobin, _)
+            | (Placement::ReadSpread, About::Read(_))
+            | (_, About::Compute) => {
                 let turn = self.turn.get();
                 self.turn.set((turn + 1) % count);
                 turn
             }
-            (Placement::LeastLoaded, _) => self.least_loaded(),
             (_, About::Read(of) | About::File(of) | About::Names(of)) => spread(of, count),
         };
         let (driver, under_way) = &self.drivers[index];

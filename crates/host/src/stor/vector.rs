@@ -314,7 +314,10 @@ impl StorClient {
         if bytes > self.inner.bytes_max || vector.steps.is_empty() {
             return Err(Errno::EINVAL.into());
         }
-        let about = About::Read(vector.about.map_or(0, |handle| self.number(handle)));
+        let about = match (vector.writes.is_empty(), vector.about) {
+            (true, _) => About::Compute,
+            (false, about) => About::File(about.map_or(0, |handle| self.number(handle))),
+        };
         let mut buffer = self.inner.buffer(bytes).await;
         buffer.put(&vector.to_bytes());
         let program = vector.program.map(file_handle).unwrap_or_default();

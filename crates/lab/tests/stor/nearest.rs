@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wharf_files::{Errno, Handle, OpenFlags};
 use wharf_host::design::Amount;
-use wharf_host::files::{FileClient, Query};
+use wharf_host::files::{FileClient, Neighbour, Query};
 use wharf_host::span::Extent;
 use wharf_host::stor::{CacheMode, Compute, Stor, StorConfig, StorFiles};
 use wharf_host::{Design, DesignConfig};
@@ -17,8 +17,10 @@ use crate::machine::{OneClient, run_in};
 
 const THREADS: u32 = 2;
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 /// Bytes of the file that a thread writes: they end within a page.
-const OWN: u64 = 700_000;
+const OWN: u64 = 300_000;
 
 /// Frames of the cache.
 const FRAMES: u64 = 100;
@@ -49,6 +51,21 @@ fn right(data: &[u8], vector: &[u8], count: u32) -> Vec<(f32, u64)> {
     all
 }
 
+/// The same for each vector of a query.
+fn all_right(data: &[u8], query: Query<'_>) -> Vec<Vec<(f32, u64)>> {
+    let each = query.vectors.chunks(query.vector_bytes);
+    each.map(|vector| right(data, vector, query.count))
+        .collect()
+}
+
+fn told(found: &[Vec<Neighbour>]) -> Vec<Vec<(f32, u64)>> {
+    let of_one = |found: &Vec<Neighbour>| {
+        let each = found.iter().map(|one| (one.distance, one.number));
+        each.collect()
+    };
+    found.iter().map(of_one).collect()
+}
+
 struct User {
     files: StorFiles,
     handle: Handle,
@@ -59,20 +76,19 @@ struct User {
 }
 
 impl User {
-    async fn search(&self, extent: Extent, query: Query<'_>, cpu: &Cpu) -> Vec<(f32, u64)> {
+    async fn search(&self, extent: Extent, query: Query<'_>, cpu: &Cpu) -> Vec<Vec<(f32, u64)>> {
         let mut room = vec![0; extent.bytes as usize];
         let found = self
             .files
             .nearest(cpu, self.handle, extent, query, &mut room);
         let found = found.await.expect("it is searched");
         assert_eq!(found.bytes, extent.bytes);
-        let nearest = found.nearest.iter();
-        nearest.map(|one| (one.distance, one.number)).collect()
+        told(&found.nearest)
     }
 
     /// Does one thing, chosen at random.
     async fn act(&mut self, rng: &mut Rng, cpu: &Cpu, about: &str) {
-        let most = [80_000, 6_000, 6_000][rng.below(3) as usize];
+        let most = [60_000, 6_000, 6_000][rng.below(3) as usize];
         let bytes = 4 * (1 + rng.below(most));
         let at = 4 * rng.below((OWN - bytes) / 4);
         let part = Extent::new(self.base + at, bytes);
@@ -84,29 +100,44 @@ impl User {
             return;
         }
         let dimensions = [1, 96, 128, 1_024, 1_500, 70_000][rng.below(6) as usize].min(16_384);
-        let vector = numbers(rng, dimensions);
+        let count = [1, 1, 3, 8, 16][rng.below(5) as usize];
+        let vectors = numbers(rng, dimensions * count);
         let query = Query {
-            vector: &vector,
+            vectors: &vectors,
+            vector_bytes: 4 * dimensions as usize,
             count: [1, 10, 300][rng.below(3) as usize],
         };
+        if rng.below(4) == 0 {
+            // Pages that are read in order come to the host's cache, whoever searches them.
+            let first = rng.below(u64::from(THREADS) * OWN / PAGE - 32);
+            for page in first..first + 32 {
+                let mut out = [0; PAGE_BYTES];
+                let page = Extent::of_pages(page, 1);
+                let read = self.files.read_at(self.handle, page, &mut out).await;
+                read.expect("it is read");
+            }
+            return;
+        }
         if rng.below(4) == 0 {
             // What others write meanwhile is one or the other.
             let all = Extent::new(4 * rng.below(OWN / 4), OWN);
             let found = self.search(all, query, cpu).await;
-            let vectors = OWN / query.vector_bytes();
-            assert_eq!(
-                found.len() as u64,
-                vectors.min(query.count.into()),
-                "{about}"
-            );
-            assert!(found.is_sorted_by(|a, b| a < b), "{about}");
+            let vectors = OWN / query.vector_bytes as u64;
+            for found in found {
+                assert_eq!(
+                    found.len() as u64,
+                    vectors.min(query.count.into()),
+                    "{about}"
+                );
+                assert!(found.is_sorted_by(|a, b| a < b), "{about}");
+            }
             return;
         }
         // As often as not where pages begin, where ranges are cut.
         let part = match rng.below(2) {
             0 => part,
             _ => {
-                let first = (self.base + at).next_multiple_of(PAGE_BYTES as u64);
+                let first = (self.base + at).next_multiple_of(PAGE);
                 let end = (first + bytes).min(self.base + OWN);
                 Extent::new(first, end.saturating_sub(first))
             }
@@ -114,9 +145,8 @@ impl User {
         let found = self.search(part, query, cpu).await;
         let from = (part.offset - self.base) as usize;
         let there = &self.own[from..from + part.bytes as usize];
-        let right = right(there, &vector, query.count);
         assert!(
-            found == right,
+            found == all_right(there, query),
             "{about}: {part:?} of vectors of {dimensions}"
         );
     }
@@ -125,7 +155,7 @@ impl User {
 /// Has threads write their parts of a file and search it; gives how many searches were of both sides.
 fn search(seed: u64, own: StorConfig) -> u64 {
     let config = DesignConfig {
-        cache_bytes: FRAMES * PAGE_BYTES as u64,
+        cache_bytes: FRAMES * PAGE,
         clients: THREADS,
         ..DesignConfig::default()
     };
@@ -155,7 +185,7 @@ fn search(seed: u64, own: StorConfig) -> u64 {
                 own: vec![0; OWN as usize],
             };
             let mut rng = Seed(seed).index(index.into()).rng();
-            for round in 0..60 {
+            for round in 0..100 {
                 let about = format!("seed {seed}, thread {index}, round {round}");
                 user.act(&mut rng, &cpu, &about).await;
             }
@@ -218,7 +248,8 @@ async fn at_the_end(files: Rc<StorFiles>, cpu: Cpu) {
     written.await.expect("there is room");
     data.resize(300_004, 0);
     let query = Query {
-        vector: &vector,
+        vectors: &vector,
+        vector_bytes: 256,
         count: 7,
     };
     for (offset, bytes) in [
@@ -236,12 +267,22 @@ async fn at_the_end(files: Rc<StorFiles>, cpu: Cpu) {
         let from = data.len().min(offset as usize);
         let there = &data[from..data.len().min(from + bytes)];
         assert_eq!(found.bytes, there.len() as u64);
-        let nearest = found.nearest.iter();
-        let nearest: Vec<_> = nearest.map(|one| (one.distance, one.number)).collect();
-        assert_eq!(nearest, right(there, &vector, 7), "from byte {offset} on");
+        let right = all_right(there, query);
+        assert_eq!(told(&found.nearest), right, "from byte {offset} on");
     }
-    for (vector, count) in [(&[0; 6][..], 1), (&[], 1), (&[0; 4], 0), (&[0; 70_000], 1)] {
-        let query = Query { vector, count };
+    for (vectors, vector_bytes, count) in [
+        (&[0; 6][..], 6, 1),
+        (&[], 4, 1),
+        (&[0; 8], 0, 1),
+        (&[0; 10], 4, 1),
+        (&[0; 4], 4, 0),
+        (&[0; 70_000], 70_000, 1),
+    ] {
+        let query = Query {
+            vectors,
+            vector_bytes,
+            count,
+        };
         let mut room = [0; 4_096];
         let extent = Extent::new(0, 4_096);
         let refused = files.nearest(&cpu, handle, extent, query, &mut room).await;
@@ -260,7 +301,7 @@ fn what_ends_within_a_range_is_searched_as_far_as_it_goes() {
                 ..StorConfig::default()
             };
             let config = DesignConfig {
-                cache_bytes: FRAMES * PAGE_BYTES as u64,
+                cache_bytes: FRAMES * PAGE,
                 clients: 1,
                 ..DesignConfig::default()
             };

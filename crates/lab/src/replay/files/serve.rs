@@ -219,9 +219,10 @@ impl<F: FileClient> State<F> {
     ) -> Result<Served, FileFault> {
         let (objects, object) = (&self.shared().objects, &open.object);
         data.resize(objects.payload_bytes(extent.bytes), 0);
-        let vector = vector_for(extent.offset);
+        let vectors = vectors_for(extent.offset);
         let query = Query {
-            vector: &vector,
+            vectors: &vectors,
+            vector_bytes: 4 * DIMENSIONS,
             count: NEAREST,
         };
         let look = objects.begin_look(object);
@@ -271,21 +272,23 @@ impl<F: FileClient> State<F> {
 /// Numbers of a vector of a workload.
 const DIMENSIONS: usize = 128;
 
-/// How many of the nearest are looked for.
+/// Vectors that are looked for at once, and how many of the nearest to each (as in the artifact of OmniCache).
+const VECTORS: usize = 8;
 const NEAREST: u32 = 10;
 
-/// The vector that those of a range are to be near to: numbers from -1 to 1, by the range's first byte.
-fn vector_for(offset: u64) -> Vec<u8> {
+/// The vectors that those of a range are to be near to: numbers from -1 to 1, by the range's first byte.
+fn vectors_for(offset: u64) -> Vec<u8> {
     let mut rng = Seed(offset).rng();
     let number = |_| (rng.below(2_001) as f32 - 1_000.0) / 1_000.0;
-    let numbers = (0..DIMENSIONS).map(number);
+    let numbers = (0..VECTORS * DIMENSIONS).map(number);
     numbers.flat_map(f32::to_le_bytes).collect()
 }
 
 /// Neighbours for people.
-fn told(nearest: &[Neighbour]) -> String {
+fn told(nearest: &[Vec<Neighbour>]) -> String {
     let one = |one: &Neighbour| format!("{} at {}", one.number, one.distance);
-    nearest.iter().map(one).collect::<Vec<_>>().join(", ")
+    let all = |of_one: &Vec<Neighbour>| of_one.iter().map(one).collect::<Vec<_>>().join(", ");
+    nearest.iter().map(all).collect::<Vec<_>>().join("; ")
 }
 
 /// An error that is no fault of a file client, of a name of which nothing is foreseen.

@@ -59,7 +59,7 @@ fn runs_are_of_the_figures_paper_and_a_trace_takes_the_place_of_every_workload()
 }
 
 /// Panels, cells, claims, terms of claims and runs of every figure.
-const SIZES: [(&str, [usize; 5]); 71] = [
+const SIZES: [(&str, [usize; 5]); 72] = [
     ("scala/fig4a", [1, 20, 3, 7, 10]),
     ("scala/fig4b", [1, 16, 2, 2, 8]),
     ("scala/fig5a", [2, 22, 6, 6, 2]),
@@ -124,6 +124,7 @@ const SIZES: [(&str, [usize; 5]); 71] = [
     ("omni/fig9b", [1, 30, 3, 18, 30]),
     ("omni/fig10", [2, 36, 2, 24, 36]),
     ("omni/fig11a", [1, 18, 3, 18, 18]),
+    ("omni/fig11b", [1, 20, 3, 24, 20]),
     ("omni/table4", [1, 3, 4, 4, 3]),
     ("omni/table5", [1, 6, 4, 4, 6]),
     ("omni/fig-stalls", [1, 4, 1, 1, 4]),

@@ -58,6 +58,7 @@ fn job(workload: &str, threads: u32) -> Option<(Personality, u32)> {
         "sequential writes" => (Personality::SequentialFiles, threads),
         SHARED => (Personality::RandomFiles, threads / 2),
         "read, CRC, write" => (Personality::CrcFiles, 0),
+        NEAREST => (Personality::KnnFiles, 0),
         "YCSB A" => (Personality::LsmA, 0),
         "YCSB B" => (Personality::LsmB, 0),
         "YCSB C" => (Personality::LsmC, 0),
@@ -70,6 +71,9 @@ fn job(workload: &str, threads: u32) -> Option<(Personality, u32)> {
 
 /// The workload whose threads share one file.
 const SHARED: &str = "half readers and half writers of one file";
+
+/// The workload whose threads search one file.
+const NEAREST: &str = "nearest vectors of one file";
 
 fn data_bytes(scale: Scale) -> u64 {
     (DATA_BYTES / u64::from(scale.divisor)).max(DATA_BYTES_MIN)
@@ -207,9 +211,9 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
     let spec = FileSpec {
         personality,
         requests: scale.at_most(once * u64::from(run.stretch)),
-        files: match run.workload == SHARED {
-            true => 1,
-            false => run.clients,
+        files: match run.workload.as_str() {
+            SHARED | NEAREST => 1,
+            _ => run.clients,
         },
         threads: run.clients,
         footprint_bytes: Some(data_bytes(scale)),

@@ -18,7 +18,7 @@ use wharf_runtime::Op;
 use wharf_runtime::rw_gate::Entry;
 use wharf_runtime::wake::Pause;
 use wharf_wire::dma::PAGE_BYTES;
-use wharf_wire::file::VectorFunction;
+use wharf_wire::file::{STEPS_MAX, VectorFunction};
 
 use super::model::Place;
 use super::{Compute, DRIVE_BYTES_MAX, DriveRan, HostRan, Places};
@@ -33,24 +33,60 @@ use crate::stor::vector::{Computed, Source, Target, Vector};
 /// Bytes of a page.
 const PAGE: u64 = PAGE_BYTES as u64;
 
+/// Vectors of a query that the drive looks for as one command.
+const VECTORS_MAX: usize = STEPS_MAX - 1;
+
 /// A query that a task keeps.
 #[derive(Clone)]
 struct OwnQuery {
-    vector: Rc<[u8]>,
+    vectors: Rc<[u8]>,
+    vector_bytes: usize,
     count: u32,
 }
 
 impl OwnQuery {
+    fn new(query: Query<'_>) -> OwnQuery {
+        OwnQuery {
+            vectors: query.vectors.into(),
+            vector_bytes: query.vector_bytes,
+            count: query.count,
+        }
+    }
+
     fn as_query(&self) -> Query<'_> {
         Query {
-            vector: &self.vector,
+            vectors: &self.vectors,
+            vector_bytes: self.vector_bytes,
             count: self.count,
         }
     }
+
+    fn vector_bytes(&self) -> u64 {
+        self.vector_bytes as u64
+    }
+
+    /// How many vectors it has.
+    fn len(&self) -> usize {
+        self.vectors.len() / self.vector_bytes
+    }
+
+    /// Puts what was found of another part beside what was found of one. In that, vectors have numbers from `before` on.
+    fn merge(&self, one: Nearest, other: Nearest, before: u64) -> Nearest {
+        let mut one = one;
+        one.resize(self.len(), Vec::new());
+        for (one, mut other) in one.iter_mut().zip(other) {
+            other.iter_mut().for_each(|found| found.number += before);
+            *one = merge(one, &other, self.count as usize);
+        }
+        one
+    }
 }
 
+/// The nearest to each vector of a query.
+type Nearest = Vec<Vec<Neighbour>>;
+
 /// What a part came to.
-type Part = Result<(Vec<Neighbour>, Touch), FileError>;
+type Part = Result<(Nearest, Touch), FileError>;
 
 impl Cached {
     /// Finds the vectors that are nearest to one.
@@ -68,27 +104,23 @@ impl Cached {
         query.nearest_of(&[], 0)?;
         let left = self.node(file.slot).bytes().saturating_sub(extent.offset);
         let bytes = extent.bytes.min(left);
-        let own = OwnQuery {
-            vector: query.vector.into(),
-            count: query.count,
-        };
-        let mut found = Found {
-            bytes,
-            ..Found::default()
-        };
+        let own = OwnQuery::new(query);
+        let (mut found, mut touch) = (vec![Vec::new(); own.len()], Touch::default());
         let mut done = 0;
         while done < bytes {
-            let chunk = chunk_bytes(bytes - done, query.vector_bytes());
+            let chunk = chunk_bytes(bytes - done, own.vector_bytes());
             let there = Extent::new(extent.offset + done, chunk);
             let room = &mut room[done as usize..][..chunk as usize];
-            let (mut nearest, touch) = self.nearest_of_chunk(file, there, &own, room).await?;
-            let before = done / query.vector_bytes();
-            nearest.iter_mut().for_each(|one| one.number += before);
-            found.nearest = merge(&found.nearest, &nearest, query.count as usize);
-            found.touch += touch;
+            let (nearest, touched) = self.nearest_of_chunk(file, there, &own, room).await?;
+            found = own.merge(found, nearest, done / own.vector_bytes());
+            touch += touched;
             done += chunk;
         }
-        Ok(found)
+        Ok(Found {
+            bytes,
+            nearest: found,
+            touch,
+        })
     }
 
     /// The same of what either side can do at once.
@@ -100,19 +132,17 @@ impl Cached {
         room: &mut [u8],
     ) -> Part {
         let drives = self.drives_part(file, there, query);
-        let vector_bytes = query.vector.len() as u64;
-        let before = |part: Extent| (part.offset - there.offset) / vector_bytes;
+        let before = |part: Extent| (part.offset - there.offset) / query.vector_bytes();
         let begun = drives.map(|part| (part, self.begin_on_drive(file, part, query)));
         let hosts = match drives {
             None => there,
             Some(part) => without(there, part),
         };
-        let first = before(hosts);
-        let own = self.nearest_on_host(file, hosts, (query, first), room);
-        let own = own.await;
+        let own = self.nearest_on_host(file, hosts, query, room).await;
         let Some((part, begun)) = begun else {
             return own;
         };
+        let before = (before(hosts), before(part));
         let other = begun.wait().await;
         let (own, own_touch) = own?;
         let (other, other_touch) = match other? {
@@ -120,21 +150,22 @@ impl Cached {
             // The drive's file is shorter than the host knows it to be.
             None => {
                 let room = &mut room[..part.bytes as usize];
-                self.nearest_on_host(file, part, (query, 0), room).await?
+                self.nearest_on_host(file, part, query, room).await?
             }
         };
-        let mut other = other;
-        other.iter_mut().for_each(|one| one.number += before(part));
         let mut touch = own_touch;
         touch += other_touch;
-        Ok((merge(&own, &other, query.count as usize), touch))
+        let own = query.merge(Nearest::new(), own, before.0);
+        Ok((query.merge(own, other, before.1), touch))
     }
 
     /// The drive's part of a chunk, if it has one.
     fn drives_part(&self, file: &OpenFile, there: Extent, query: &OwnQuery) -> Option<Extent> {
         let compute = self.process.compute;
-        let step = split_bytes(query.vector.len() as u64);
-        let can = there.bytes <= DRIVE_BYTES_MAX && there.bytes >= query.vector.len() as u64;
+        let step = split_bytes(query.vector_bytes());
+        let can = there.bytes <= DRIVE_BYTES_MAX
+            && there.bytes >= query.vector_bytes()
+            && query.len() <= VECTORS_MAX;
         if compute == Compute::Host || !can {
             return None;
         }
@@ -164,7 +195,7 @@ impl Cached {
         &self,
         file: &OpenFile,
         there: Extent,
-        (query, first): (&OwnQuery, u64),
+        query: &OwnQuery,
         room: &mut [u8],
     ) -> Part {
         if there.bytes == 0 {
@@ -177,9 +208,9 @@ impl Cached {
         let read = self.read(file, there, data).await?;
         let read_ns = cpu.now();
         let data = &data[..read.bytes as usize];
-        let pages = data.len().div_ceil(PAGE_BYTES) as u32;
+        let pages = (data.len().div_ceil(PAGE_BYTES) * query.len()) as u32;
         let found = cpu.work_n(Op::DistancePage, pages, || {
-            query.as_query().nearest_of(data, first)
+            query.as_query().nearest_of(data, 0)
         });
         let ran = HostRan {
             read_ns: read_ns - begun_ns,
@@ -234,7 +265,7 @@ impl Cached {
         let first = part.first_page();
         let pages = first..first + part.pages();
         let begun_ns = cpu.now();
-        // Who moves pages between the caches meanwhile would have the drive read what is not there any more.
+        // Nobody moves these pages between the caches until the drive has read them.
         let _guard = match self.process.mode.is_near() {
             true => Some(self.lock_pages(slot, &pages, true).await),
             false => None,
@@ -280,13 +311,13 @@ impl Cached {
 
 /// What being inside a file came to.
 enum Inside {
-    Done(Vec<Neighbour>),
+    Done(Nearest),
     WantsAlone,
     IsShorter,
 }
 
 /// What the drive found; nothing if its file is shorter.
-type Answer = Result<Option<(Vec<Neighbour>, Touch)>, FileError>;
+type Answer = Result<Option<(Nearest, Touch)>, FileError>;
 
 /// A part that the drive has begun.
 struct Begun(Rc<Cell<Option<Answer>>>);
@@ -339,22 +370,36 @@ impl StorClient {
         handle: Handle,
         part: Extent,
         query: &OwnQuery,
-    ) -> Result<Option<(Computed, Vec<Neighbour>)>, FileError> {
-        let bytes = part.bytes - part.bytes % query.vector.len() as u64;
+    ) -> Result<Option<(Computed, Nearest)>, FileError> {
+        let bytes = part.bytes - part.bytes % query.vector_bytes();
         let mut vector = Vector::new();
-        let from = Source::File(handle, part.offset..part.offset + bytes);
+        let file = Source::File(handle, part.offset..part.offset + bytes);
         let to = Target::Host(query.count * NEIGHBOUR_BYTES as u32);
-        let about = (&*query.vector, query.count);
-        vector.step_with(VectorFunction::Nearest, about, from, to);
-        vector.whole();
+        // Of one vector the drive needs to keep nothing; of several it reads once what it looks at for each.
+        let mut from = file.clone();
+        if query.len() > 1 {
+            let buffer = vector.buffer(bytes as u32);
+            vector.step(VectorFunction::Copy, file, Target::Buffer(buffer, 0, bytes));
+            vector.whole();
+            from = Source::Buffer(buffer, 0, bytes);
+        }
+        for one in query.as_query().each()? {
+            let about = (one, query.count);
+            vector.step_with(VectorFunction::Nearest, about, from.clone(), to);
+            vector.whole();
+        }
         let computed = self.vector(&vector).await?;
-        let step = computed.steps.first().ok_or(Errno::EIO)?;
-        match step.failed {
+        match computed.steps.iter().find_map(|step| step.failed) {
             None => {}
             Some(Errno::ENODATA) => return Ok(None),
             Some(errno) => return Err(errno.into()),
         }
-        let nearest = Neighbour::all_of(&step.bytes);
+        let of_query = computed
+            .steps
+            .iter()
+            .skip(computed.steps.len() - query.len());
+        let nearest = of_query.map(|step| Neighbour::all_of(&step.bytes));
+        let nearest = nearest.collect();
         Ok(Some((computed, nearest)))
     }
 
@@ -366,34 +411,28 @@ impl StorClient {
         query: Query<'_>,
     ) -> Result<Option<Found>, FileError> {
         query.nearest_of(&[], 0)?;
-        let own = OwnQuery {
-            vector: query.vector.into(),
-            count: query.count,
-        };
-        let mut found = Found {
-            bytes: extent.bytes,
-            ..Found::default()
-        };
-        let mut done = 0;
+        let own = OwnQuery::new(query);
+        let (mut found, mut done) = (vec![Vec::new(); own.len()], 0);
         while done < extent.bytes {
-            let chunk = chunk_bytes(extent.bytes - done, query.vector_bytes());
+            let chunk = chunk_bytes(extent.bytes - done, own.vector_bytes());
             let part = Extent::new(extent.offset + done, chunk);
-            if chunk < query.vector_bytes() {
+            if chunk < own.vector_bytes() {
                 break;
             }
-            if chunk > DRIVE_BYTES_MAX {
+            if chunk > DRIVE_BYTES_MAX || own.len() > VECTORS_MAX {
                 return Ok(None);
             }
-            let Some((_, mut nearest)) = self.nearest_on_drive(handle, part, &own).await? else {
+            let Some((_, nearest)) = self.nearest_on_drive(handle, part, &own).await? else {
                 return Ok(None);
             };
-            let before = done / query.vector_bytes();
-            nearest.iter_mut().for_each(|one| one.number += before);
-            found.nearest = merge(&found.nearest, &nearest, query.count as usize);
+            found = own.merge(found, nearest, done / own.vector_bytes());
             done += chunk;
         }
-        found.touch = Touch::no_hits(extent.pages());
-        Ok(Some(found))
+        Ok(Some(Found {
+            bytes: extent.bytes,
+            nearest: found,
+            touch: Touch::no_hits(extent.pages()),
+        }))
     }
 }
 

@@ -1,0 +1,74 @@
+//! Keys of pages that left, in the order in which they did.
+
+use rustc_hash::FxHashMap;
+
+use crate::lists::{Links, List, NONE};
+
+#[derive(Debug)]
+pub(crate) struct Ghosts {
+    places: FxHashMap<u64, u32>,
+    keys: Vec<u64>,
+    links: Links,
+    list: List,
+    free: Vec<u32>,
+    most: u32,
+}
+
+impl Ghosts {
+    /// So many keys at most.
+    pub(crate) fn new(most: u32) -> Ghosts {
+        Ghosts {
+            places: FxHashMap::default(),
+            keys: Vec::new(),
+            links: Links::new(0),
+            list: List::default(),
+            free: Vec::new(),
+            most,
+        }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.list.len()
+    }
+
+    pub(crate) fn has(&self, key: u64) -> bool {
+        self.places.contains_key(&key)
+    }
+
+    /// Notes a key, if it is not noted; the oldest ones go where there is no room.
+    pub(crate) fn push(&mut self, key: u64) {
+        if self.most == 0 || self.has(key) {
+            return;
+        }
+        if self.list.len() == self.most {
+            self.pop();
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.links.grow();
+            self.keys.push(0);
+            self.keys.len() as u32 - 1
+        });
+        self.keys[place as usize] = key;
+        self.links.push(&mut self.list, place);
+        self.places.insert(key, place);
+    }
+
+    /// Forgets the oldest key.
+    pub(crate) fn pop(&mut self) {
+        let place = self.links.pop(&mut self.list);
+        if place != NONE {
+            self.places.remove(&self.keys[place as usize]);
+            self.free.push(place);
+        }
+    }
+
+    /// Forgets a key; true if it was noted.
+    pub(crate) fn remove(&mut self, key: u64) -> bool {
+        let Some(place) = self.places.remove(&key) else {
+            return false;
+        };
+        self.links.remove(&mut self.list, place);
+        self.free.push(place);
+        true
+    }
+}

@@ -1,0 +1,81 @@
+//! Policies by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A policy, or the bound of all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// First in, first out.
+    Fifo,
+    /// Least recently used.
+    Lru,
+    /// A circle of frames with a hand.
+    Clock,
+    /// A queue with a hand.
+    Sieve,
+    /// Three queues.
+    S3Fifo,
+    /// A queue before an LRU list.
+    TwoQ,
+    /// Two LRU lists with a border that moves.
+    Arc,
+    /// Pages by how far apart their last two uses are.
+    Lirs,
+    /// The most that is possible.
+    Belady,
+}
+
+impl Kind {
+    /// All of them, with their names.
+    pub const ALL: [(&'static str, Kind); 9] = [
+        ("fifo", Kind::Fifo),
+        ("lru", Kind::Lru),
+        ("clock", Kind::Clock),
+        ("sieve", Kind::Sieve),
+        ("s3-fifo", Kind::S3Fifo),
+        ("2q", Kind::TwoQ),
+        ("arc", Kind::Arc),
+        ("lirs", Kind::Lirs),
+        ("belady", Kind::Belady),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let found = Kind::ALL.iter().find(|(_, kind)| *kind == self);
+        found.expect("all are listed").0
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No policy has this name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownPolicy(pub String);
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Kind::ALL.map(|(name, _)| name).join(", ");
+        write!(f, "no policy '{}': the policies are {names}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+impl FromStr for Kind {
+    type Err = UnknownPolicy;
+
+    /// By its name, in any case and with or without the dash.
+    fn from_str(name: &str) -> Result<Kind, UnknownPolicy> {
+        let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '_'], "");
+        let found = Kind::ALL
+            .iter()
+            .find(|(known, _)| plain(known) == plain(name));
+        let unknown = || UnknownPolicy(name.to_string());
+        found.map(|(_, kind)| *kind).ok_or_else(unknown)
+    }
+}

@@ -1,0 +1,65 @@
+//! Which page leaves a cache when another one comes.
+//!
+//! A [`Policy`] knows the frames of a cache by number, and of their pages only a key: that one came, was used, left. It never sees data and
+//! never asks for a page, so a simulation and a cache that moves bytes use the same one.
+//!
+//! The walk of a page that is not there: [`Policy::evict`] says which frame it gets, if none is empty; whoever has that frame gives it the page,
+//! and says so ([`Policy::insert`]). One that is there is a [`Policy::hit`].
+//!
+//! | policy | file | who made it |
+//! |---|---|---|
+//! | FIFO, LRU | `fifo.rs`, `lru.rs` | textbooks |
+//! | CLOCK | `clock.rs` | Corbató, 1968; with one bit it is FIFO with reinsertion |
+//! | 2Q | `two_q.rs` | Johnson and Shasha, VLDB 1994 |
+//! | LIRS | `lirs.rs` | Jiang and Zhang, SIGMETRICS 2002 |
+//! | ARC | `arc.rs` | Megiddo and Modha, FAST 2003 |
+//! | SIEVE | `sieve.rs` | Zhang and others, NSDI 2024 |
+//! | S3-FIFO | `s3_fifo.rs` | Yang and others, SOSP 2023 |
+//! | Belady's MIN, which knows the future: a bound and no policy | `belady.rs` | Belady, 1966 |
+//!
+//! [`Kind`] names them; `stream.rs` is a simulation of any of them over numbered pages. `lists.rs` and `ghosts.rs` are what they are made of: lists
+//! of frames, and the keys of pages that left.
+
+mod arc;
+mod belady;
+mod clock;
+mod fifo;
+mod ghosts;
+mod kind;
+mod lirs;
+mod lists;
+mod lru;
+mod s3_fifo;
+mod sieve;
+mod stream;
+mod two_q;
+
+pub use arc::Arc;
+pub use belady::belady;
+pub use clock::Clock;
+pub use fifo::Fifo;
+pub use kind::{Kind, UnknownPolicy};
+pub use lirs::Lirs;
+pub use lru::Lru;
+pub use s3_fifo::S3Fifo;
+pub use sieve::Sieve;
+pub use stream::{Stream, simulate};
+pub use two_q::TwoQ;
+
+/// Which page leaves. See the [crate](self).
+pub trait Policy {
+    /// One for a cache of so many frames, all of which are empty.
+    fn new(frames: u32) -> Self;
+
+    /// The page in a frame is used.
+    fn hit(&mut self, frame: u32);
+
+    /// The page of this key is to come, and no frame is empty: the frame whose page leaves for it. What follows is [`Policy::insert`] of both.
+    fn evict(&mut self, key: u64) -> u32;
+
+    /// The page of this key has come to a frame, which was empty or has just been given up.
+    fn insert(&mut self, frame: u32, key: u64);
+
+    /// The page of a frame is gone, without room being needed: it was discarded.
+    fn remove(&mut self, frame: u32);
+}

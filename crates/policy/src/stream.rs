@@ -1,0 +1,93 @@
+//! What policies hit of a stream of pages. The pages are numbered once, so that each of many simulations finds a page by its number and no hash.
+
+use rustc_hash::FxHashMap;
+
+use crate::lists::NONE;
+use crate::{Arc, Clock, Fifo, Kind, Lirs, Lru, Policy, S3Fifo, Sieve, TwoQ, belady};
+
+/// Uses of pages, in order.
+#[derive(Debug, Default, Clone)]
+pub struct Stream {
+    numbers: FxHashMap<u64, u32>,
+    uses: Vec<u32>,
+}
+
+impl Stream {
+    /// Adds a use of a page.
+    ///
+    /// # Panics
+    /// After 4 billion uses.
+    pub fn push(&mut self, page: u64) {
+        assert!(self.uses.len() < NONE as usize, "too many uses of pages");
+        let next = self.numbers.len() as u32;
+        self.uses.push(*self.numbers.entry(page).or_insert(next));
+    }
+
+    /// Uses of pages.
+    pub fn len(&self) -> u64 {
+        self.uses.len() as u64
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.uses.is_empty()
+    }
+
+    /// Pages that are used.
+    pub fn distinct(&self) -> u32 {
+        self.numbers.len() as u32
+    }
+
+    /// Uses that a cache of so many frames has the page for; a page that is not there always comes.
+    pub fn hits(&self, kind: Kind, frames: u32) -> u64 {
+        let (uses, distinct) = (&self.uses[..], self.distinct());
+        match kind {
+            Kind::Fifo => simulate::<Fifo>(uses, distinct, frames),
+            Kind::Lru => simulate::<Lru>(uses, distinct, frames),
+            Kind::Clock => simulate::<Clock>(uses, distinct, frames),
+            Kind::Sieve => simulate::<Sieve>(uses, distinct, frames),
+            Kind::S3Fifo => simulate::<S3Fifo>(uses, distinct, frames),
+            Kind::TwoQ => simulate::<TwoQ>(uses, distinct, frames),
+            Kind::Arc => simulate::<Arc>(uses, distinct, frames),
+            Kind::Lirs => simulate::<Lirs>(uses, distinct, frames),
+            Kind::Belady => belady(uses, distinct, frames),
+        }
+    }
+}
+
+/// Hits of a policy over pages that are numbered below `distinct`.
+///
+/// # Panics
+/// If the policy gives up a frame that has no page.
+pub fn simulate<P: Policy>(pages: &[u32], distinct: u32, frames: u32) -> u64 {
+    if frames == 0 {
+        return 0;
+    }
+    let frames = frames.min(distinct.max(1));
+    let mut policy = P::new(frames);
+    let mut frame_of = vec![NONE; distinct as usize];
+    let mut page_of = vec![NONE; frames as usize];
+    let (mut used, mut hits) = (0, 0);
+    for &page in pages {
+        let frame = frame_of[page as usize];
+        if frame != NONE {
+            hits += 1;
+            policy.hit(frame);
+            continue;
+        }
+        let frame = match used < frames {
+            true => {
+                used += 1;
+                used - 1
+            }
+            false => policy.evict(page.into()),
+        };
+        let gone = std::mem::replace(&mut page_of[frame as usize], page);
+        if gone != NONE {
+            frame_of[gone as usize] = NONE;
+        }
+        frame_of[page as usize] = frame;
+        policy.insert(frame, page.into());
+    }
+    hits
+}
