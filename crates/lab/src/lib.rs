@@ -10,6 +10,7 @@
 //! | [`checker`] | every read against the last write |
 //! | [`compare`] | all designs in turn |
 //! | [`result`], [`report`] | the figures, as data, table, JSON and page |
+//! | [`curves`] | what replacement policies hit of a trace, over the size of a cache |
 //! | [`calibrate`] | what each operation costs on this machine; predictions beside measurements |
 //! | [`reproduce`] | a paper's figures, obtained here |
 //! | [`progress`] | the line on the terminal |
@@ -18,6 +19,7 @@ pub mod calibrate;
 pub mod checker;
 pub mod compare;
 pub mod config;
+pub mod curves;
 pub mod designs;
 pub mod input;
 pub mod prepare;

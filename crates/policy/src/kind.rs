@@ -22,13 +22,15 @@ pub enum Kind {
     Arc,
     /// Pages by how far apart their last two uses are.
     Lirs,
+    /// New pages join others that are used less often.
+    WTinyLfu,
     /// The most that is possible.
     Belady,
 }
 
 impl Kind {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Kind); 9] = [
+    pub const ALL: [(&'static str, Kind); 10] = [
         ("fifo", Kind::Fifo),
         ("lru", Kind::Lru),
         ("clock", Kind::Clock),
@@ -37,6 +39,7 @@ impl Kind {
         ("2q", Kind::TwoQ),
         ("arc", Kind::Arc),
         ("lirs", Kind::Lirs),
+        ("w-tinylfu", Kind::WTinyLfu),
         ("belady", Kind::Belady),
     ];
 

@@ -13,6 +13,7 @@
 //! | 2Q | `two_q.rs` | Johnson and Shasha, VLDB 1994 |
 //! | LIRS | `lirs.rs` | Jiang and Zhang, SIGMETRICS 2002 |
 //! | ARC | `arc.rs` | Megiddo and Modha, FAST 2003 |
+//! | W-TinyLFU | `tiny_lfu.rs` | Einziger, Friedman and Manes, ACM Transactions on Storage 2017 |
 //! | SIEVE | `sieve.rs` | Zhang and others, NSDI 2024 |
 //! | S3-FIFO | `s3_fifo.rs` | Yang and others, SOSP 2023 |
 //! | Belady's MIN, which knows the future: a bound and no policy | `belady.rs` | Belady, 1966 |
@@ -32,6 +33,7 @@ mod lru;
 mod s3_fifo;
 mod sieve;
 mod stream;
+mod tiny_lfu;
 mod two_q;
 
 pub use arc::Arc;
@@ -44,6 +46,7 @@ pub use lru::Lru;
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 pub use stream::{Stream, simulate};
+pub use tiny_lfu::TinyLfu;
 pub use two_q::TwoQ;
 
 /// Which page leaves. See the [crate](self).

@@ -1,23 +1,34 @@
 //! What policies hit of a stream of pages. The pages are numbered once, so that each of many simulations finds a page by its number and no hash.
 
+use std::hash::Hash;
+
 use rustc_hash::FxHashMap;
 
 use crate::lists::NONE;
-use crate::{Arc, Clock, Fifo, Kind, Lirs, Lru, Policy, S3Fifo, Sieve, TwoQ, belady};
+use crate::{Arc, Clock, Fifo, Kind, Lirs, Lru, Policy, S3Fifo, Sieve, TinyLfu, TwoQ, belady};
 
 /// Uses of pages, in order.
-#[derive(Debug, Default, Clone)]
-pub struct Stream {
-    numbers: FxHashMap<u64, u32>,
+#[derive(Debug, Clone)]
+pub struct Stream<K = u64> {
+    numbers: FxHashMap<K, u32>,
     uses: Vec<u32>,
 }
 
-impl Stream {
+impl<K> Default for Stream<K> {
+    fn default() -> Stream<K> {
+        Stream {
+            numbers: FxHashMap::default(),
+            uses: Vec::new(),
+        }
+    }
+}
+
+impl<K: Eq + Hash> Stream<K> {
     /// Adds a use of a page.
     ///
     /// # Panics
     /// After 4 billion uses.
-    pub fn push(&mut self, page: u64) {
+    pub fn push(&mut self, page: K) {
         assert!(self.uses.len() < NONE as usize, "too many uses of pages");
         let next = self.numbers.len() as u32;
         self.uses.push(*self.numbers.entry(page).or_insert(next));
@@ -50,6 +61,7 @@ impl Stream {
             Kind::TwoQ => simulate::<TwoQ>(uses, distinct, frames),
             Kind::Arc => simulate::<Arc>(uses, distinct, frames),
             Kind::Lirs => simulate::<Lirs>(uses, distinct, frames),
+            Kind::WTinyLfu => simulate::<TinyLfu>(uses, distinct, frames),
             Kind::Belady => belady(uses, distinct, frames),
         }
     }

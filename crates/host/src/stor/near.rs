@@ -19,6 +19,9 @@ use crate::volume::NAMESPACE;
 /// command takes 1.6 times as long as loads, and loads of 64 KiB take 1.2 times as long as it).
 const LOAD_BYTES_MAX: u64 = 8 << 10;
 
+/// A read of so many bytes keeps a core for long.
+const LONG_BYTES: usize = 64 << 10;
+
 impl StorClient {
     /// Reads by way of the cache in the drive's memory, from byte `offset` on, as far as the file goes. That cache keeps the pages, as
     /// far as it has room, if `keeps`.
@@ -63,7 +66,10 @@ impl StorClient {
             true => self.shown(read.keeping(0)),
             false => read,
         };
-        let about = About::Read(self.number(handle));
+        let about = match bytes >= LONG_BYTES {
+            true => About::Long,
+            false => About::Read(self.number(handle)),
+        };
         let found = NearResult::from_raw(buffer.send(about, read).await?);
         match found.bytes as usize > bytes {
             true => Err(Errno::EIO.into()),

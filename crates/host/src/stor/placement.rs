@@ -1,7 +1,7 @@
 //! Which queue pair, and so which core of the drive, a command goes by.
 //!
-//! What computes on a file without writing keeps a core for long, and needs nothing that others have there: it goes to the cores in turn where
-//! other commands of the file go to one.
+//! What computes on a file without writing, or reads much of it, keeps a core for long, and needs nothing that others have there: it goes to the
+//! cores in turn where other commands of the file go to one.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -30,8 +30,8 @@ pub enum Placement {
 pub(super) enum About {
     /// It reads the bytes of a file.
     Read(u64),
-    /// It computes on bytes of files, and writes none.
-    Compute,
+    /// It computes on bytes of files, or reads many, and writes none.
+    Long,
     /// Anything else with a file.
     File(u64),
     /// Names in the directory with this hash.
@@ -93,7 +93,7 @@ impl Lanes {
             (Placement::LeastLoaded, _) => self.least_loaded(),
             (Placement::RoundRobin, _)
             | (Placement::ReadSpread, About::Read(_))
-            | (_, About::Compute) => {
+            | (_, About::Long) => {
                 let turn = self.turn.get();
                 self.turn.set((turn + 1) % count);
                 turn

@@ -315,7 +315,7 @@ impl StorClient {
             return Err(Errno::EINVAL.into());
         }
         let about = match (vector.writes.is_empty(), vector.about) {
-            (true, _) => About::Compute,
+            (true, _) => About::Long,
             (false, about) => About::File(about.map_or(0, |handle| self.number(handle))),
         };
         let mut buffer = self.inner.buffer(bytes).await;

@@ -15,7 +15,7 @@ use super::format;
 use crate::result::{Comparison, Row};
 
 pub(crate) const STYLE: &str = include_str!("assets/report.css");
-const CHARTS: &str = include_str!("assets/charts.js");
+pub(crate) const CHARTS: &str = include_str!("assets/charts.js");
 const REPORT: &str = include_str!("assets/report.js");
 
 /// Text as it may stand in HTML, between tags and in quoted attributes.
@@ -58,7 +58,7 @@ pub fn render(comparison: &Comparison) -> String {
     .concat()
 }
 
-const HEAD: &str = r#"<!doctype html>
+pub(crate) const HEAD: &str = r#"<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -313,7 +313,11 @@ fn tail(c: &Comparison) -> String {
 
 /// JSON that cannot end the script element it stands in, whatever its strings hold.
 fn json_in_script(c: &Comparison) -> String {
-    let json = serde_json::to_string(c).expect("plain data with string keys");
+    in_script(&serde_json::to_string(c).expect("plain data with string keys"))
+}
+
+/// JSON as [`json_in_script`].
+pub(crate) fn in_script(json: &str) -> String {
     // A `<` occurs in strings only, where its escape means the same.
     json.replace('<', "\\u003c")
 }

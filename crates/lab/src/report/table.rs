@@ -190,7 +190,7 @@ pub(crate) fn of_cells(head: &str, heads: &[&str], rows: &[(&Row, Vec<String>)])
 }
 
 /// A table whose first `texts` columns are texts and the others figures.
-pub(super) fn aligned(
+pub(crate) fn aligned(
     heads: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
     texts: usize,

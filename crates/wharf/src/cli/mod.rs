@@ -15,6 +15,7 @@ mod fs;
 mod info;
 mod keeping;
 mod mount;
+mod mrc;
 mod reproduce;
 mod room;
 mod run;
@@ -53,6 +54,8 @@ enum Command {
     Calibrate(calibrate::Args),
     /// Makes a paper's figures anew and puts its claims beside what was found.
     Reproduce(Box<reproduce::Args>),
+    /// Says what replacement policies hit of a trace, over the size of a cache (miss-ratio curves), without a drive.
+    Mrc(Box<mrc::Args>),
     /// Looks at a trace, or converts it.
     #[command(subcommand)]
     Trace(trace::Command),
@@ -114,6 +117,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Mrc(args) => mrc::run(&args),
         Command::Trace(command) => trace::run(&command),
         Command::Array(command) => array::run(&command),
         Command::Bench(args) => bench::run(&args),

@@ -149,7 +149,7 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
 }
 
 /// Opens a file, or standard input.
-fn open(file: &Path, options: &ReadOptions) -> Result<Workload, Failure> {
+pub(super) fn open(file: &Path, options: &ReadOptions) -> Result<Workload, Failure> {
     if file != Path::new("-") {
         return Workload::open(file, options).map_err(input);
     }

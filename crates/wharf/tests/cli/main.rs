@@ -8,6 +8,7 @@ mod compute;
 mod file_system;
 mod locks;
 mod mistakes;
+mod mrc;
 mod programs;
 mod reports;
 mod reproduce;

@@ -1,5 +1,7 @@
 //! Sizes and holes of files of the cache, what is known of them, and making them durable.
 
+use std::ops::Range;
+
 use wharf_files::vfs::Target;
 use wharf_files::{Allocate, Attributes, Kind, SetAttributes, Sync};
 use wharf_runtime::rw_gate::Entry;
@@ -12,6 +14,13 @@ use crate::files::FileError;
 use crate::span::Extent;
 
 impl Cached {
+    /// Has the drive have pages of which the cache has newer ones, which it keeps.
+    pub(super) async fn write_pages(&self, slot: u32, pages: &Range<u64>) -> Result<(), FileError> {
+        let range = (pages.start, pages.end - 1);
+        let written = self.local.write_and_wait(slot, range).await;
+        written.map_err(as_file_error)
+    }
+
     /// Has the drive have the pages of an extent, and the cache have them no longer. For one who is alone in the file.
     pub(super) async fn drop_pages(&self, slot: u32, extent: Extent) -> Result<(), FileError> {
         if extent.bytes == 0 {

@@ -76,12 +76,33 @@ impl Cached {
         if let Some(read) = self.read_at_once(file, extent, out) {
             return Ok(read);
         }
+        self.read_as(file, extent, out, false).await
+    }
+
+    /// The same of one who has the drive use what lies beside it: nothing is brought ahead.
+    pub(super) async fn read_apart(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        out: &mut [u8],
+    ) -> Result<Transfer, FileError> {
+        self.read_as(file, extent, out, true).await
+    }
+
+    async fn read_as(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        out: &mut [u8],
+        is_apart: bool,
+    ) -> Result<Transfer, FileError> {
         self.enter(file.slot, Entry::Shared).await;
         let left = self.node(file.slot).bytes().saturating_sub(extent.offset);
         let bytes = extent.bytes.min(left);
         let there = Extent::new(extent.offset, bytes);
         let out = &mut out[..bytes as usize];
         let read = match self.process.mode {
+            CacheMode::Near if is_apart => self.read_near_as(file, there, out, false).await,
             CacheMode::Near => self.read_near(file, there, out).await,
             _ => {
                 let read = self.local.read(file.slot, there, out).await;

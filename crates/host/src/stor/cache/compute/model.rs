@@ -217,16 +217,21 @@ impl Model {
             Compute::Drive => all,
             Compute::Presence if places.here > places.near => none,
             Compute::Presence => all,
-            _ if host < KNOWN && host <= drive => none,
-            _ if drive < KNOWN => all,
             Compute::Data | Compute::Exec | Compute::Dynamic => {
-                let drives = self.balanced(compute, pages, step);
+                let half = pages.len() / 2 / step * step;
+                let is_known = host >= KNOWN && drive >= KNOWN;
                 let is_tried = (host + drive).is_multiple_of(EXPLORES);
-                // Who has nothing is tried with half of it.
-                match pages.len() / 2 / step * step {
-                    half if is_tried && half > 0 && drives.is_empty() => 0..half,
-                    half if is_tried && half > 0 && drives == all => half..pages.len(),
-                    _ => drives,
+                match half {
+                    // What cannot be cut is tried on either side.
+                    0 if !is_known && host <= drive => none,
+                    0 if !is_known => all,
+                    half if !is_known => half..pages.len(),
+                    half => match self.balanced(compute, pages, step) {
+                        // Who has nothing is tried with half of it.
+                        drives if is_tried && half > 0 && drives.is_empty() => 0..half,
+                        drives if is_tried && half > 0 && drives == all => half..pages.len(),
+                        drives => drives,
+                    },
                 }
             }
         };
@@ -345,21 +350,21 @@ impl Model {
     /// The host has computed.
     pub(super) fn host_ran(&mut self, places: Places, ran: HostRan) {
         let pages = places.all() as f64;
-        let known = match places {
-            Places {
-                near: 0, stored: 0, ..
-            } => Some(&mut self.host_here),
-            Places {
-                here: 0, stored: 0, ..
-            } => Some(&mut self.host_near),
-            Places {
-                here: 0, near: 0, ..
-            } => Some(&mut self.host_stored),
-            // What took how much of it nobody knows.
-            _ => None,
+        let each = [
+            (places.here, &mut self.host_here),
+            (places.near, &mut self.host_near),
+            (places.stored, &mut self.host_stored),
+        ];
+        // What most of them took is what the others, as far as they are known, leave of it.
+        let others_ns = |(count, known): &(u64, &mut Known)| match 2 * count > places.all() {
+            true => 0.0,
+            false => known.mean.times(*count),
         };
-        if let Some(known) = known {
-            known.note((ran.read_ns + ran.written_ns) as f64 / pages);
+        let others_ns: f64 = each.iter().map(others_ns).sum();
+        let most = each.into_iter().find(|(count, _)| 2 * count > places.all());
+        if let Some((count, known)) = most {
+            let all_ns = (ran.read_ns + ran.written_ns) as f64;
+            known.note((all_ns - others_ns).max(0.0) / count as f64);
         }
         self.host_computes.note(ran.computed_ns as f64 / pages);
     }

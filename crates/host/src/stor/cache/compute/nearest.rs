@@ -7,7 +7,7 @@
 //!    of the caches as always, and its distances.
 //! 4. Both answers are put together.
 //!
-//! The drive's part changes nothing of where pages are, but for those that the host's cache has of it, which go to the drive before.
+//! The drive's part changes nothing of where pages are: what the host's cache has of it, and the drive has not yet, is written before.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -138,7 +138,9 @@ impl Cached {
             None => there,
             Some(part) => without(there, part),
         };
-        let own = self.nearest_on_host(file, hosts, query, room).await;
+        let is_apart = drives.is_some();
+        let own = self.nearest_on_host(file, hosts, (query, is_apart), room);
+        let own = own.await;
         let Some((part, begun)) = begun else {
             return own;
         };
@@ -150,7 +152,8 @@ impl Cached {
             // The drive's file is shorter than the host knows it to be.
             None => {
                 let room = &mut room[..part.bytes as usize];
-                self.nearest_on_host(file, part, query, room).await?
+                let found = self.nearest_on_host(file, part, (query, true), room);
+                found.await?
             }
         };
         let mut touch = own_touch;
@@ -195,7 +198,7 @@ impl Cached {
         &self,
         file: &OpenFile,
         there: Extent,
-        query: &OwnQuery,
+        (query, is_apart): (&OwnQuery, bool),
         room: &mut [u8],
     ) -> Part {
         if there.bytes == 0 {
@@ -205,7 +208,10 @@ impl Cached {
         let places = self.places_of(file.slot, there);
         let begun_ns = cpu.now();
         let data = &mut room[..there.bytes as usize];
-        let read = self.read(file, there, data).await?;
+        let read = match is_apart {
+            true => self.read_apart(file, there, data).await?,
+            false => self.read(file, there, data).await?,
+        };
         let read_ns = cpu.now();
         let data = &data[..read.bytes as usize];
         let pages = (data.len().div_ceil(PAGE_BYTES) * query.len()) as u32;
@@ -240,17 +246,11 @@ impl Cached {
     }
 
     async fn nearest_on_drive(&self, file: &OpenFile, part: Extent, query: &OwnQuery) -> Answer {
-        let mut entry = Entry::Shared;
-        loop {
-            self.enter(file.slot, entry).await;
-            let done = self.nearest_inside(file, part, query, entry).await;
-            self.leave(file.slot, entry);
-            match done? {
-                Inside::Done(found) => return Ok(Some((found, Touch::no_hits(part.pages())))),
-                Inside::IsShorter => return Ok(None),
-                Inside::WantsAlone => entry = Entry::Alone,
-            }
-        }
+        self.enter(file.slot, Entry::Shared).await;
+        let found = self.nearest_inside(file, part, query).await;
+        self.leave(file.slot, Entry::Shared);
+        let touch = Touch::no_hits(part.pages());
+        found.map(|found| found.map(|found| (found, touch)))
     }
 
     /// The same for one who is inside.
@@ -259,8 +259,7 @@ impl Cached {
         file: &OpenFile,
         part: Extent,
         query: &OwnQuery,
-        entry: Entry,
-    ) -> Result<Inside, FileError> {
+    ) -> Result<Option<Nearest>, FileError> {
         let (cpu, slot) = (self.cpu(), file.slot);
         let first = part.first_page();
         let pages = first..first + part.pages();
@@ -271,20 +270,17 @@ impl Cached {
             false => None,
         };
         let places = self.places_of(slot, part);
-        if places.here > 0 && entry == Entry::Shared {
-            return Ok(Inside::WantsAlone);
-        }
         if places.here > 0 {
-            self.drop_pages(slot, part).await?;
+            self.write_pages(slot, &pages).await?;
         }
-        let dropped_ns = cpu.now();
+        let written_ns = cpu.now();
         let done = self.client.nearest_on_drive(file.handle, part, query);
         let Some((computed, found)) = done.await? else {
-            return Ok(Inside::IsShorter);
+            return Ok(None);
         };
         let ran = DriveRan {
-            dropped_ns: dropped_ns - begun_ns,
-            all_ns: cpu.now() - dropped_ns,
+            dropped_ns: written_ns - begun_ns,
+            all_ns: cpu.now() - written_ns,
             // Each turn waits, so it is as much as there is to compute.
             waited_ns: 0,
             computed_ns: computed.waited_ns + computed.computed_ns,
@@ -292,7 +288,7 @@ impl Cached {
             queued: 0,
         };
         self.nearest_model.borrow_mut().drive_ran(places, ran);
-        Ok(Inside::Done(found))
+        Ok(Some(found))
     }
 
     fn places_of(&self, slot: u32, extent: Extent) -> Places {
@@ -307,13 +303,6 @@ impl Cached {
         let all = model.decisions();
         [all.host - both, all.drive - both, both]
     }
-}
-
-/// What being inside a file came to.
-enum Inside {
-    Done(Nearest),
-    WantsAlone,
-    IsShorter,
 }
 
 /// What the drive found; nothing if its file is shorter.

@@ -21,16 +21,26 @@ impl Cached {
         extent: Extent,
         out: &mut [u8],
     ) -> Result<Touch, FileError> {
-        let mut touch = Touch::default();
         if extent.bytes == 0 {
-            return Ok(touch);
+            return Ok(Touch::default());
         }
         let (first, end) = (extent.first_page(), extent.first_page() + extent.pages());
         let is_in_order = file.stream.note(first, end);
         if is_in_order {
             self.bring_ahead(file, first);
         }
-        let mut done = 0;
+        self.read_near_as(file, extent, out, is_in_order).await
+    }
+
+    /// The same, without a look at what was read before.
+    pub(in crate::stor::cache) async fn read_near_as(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        out: &mut [u8],
+        is_in_order: bool,
+    ) -> Result<Touch, FileError> {
+        let (mut touch, mut done) = (Touch::default(), 0);
         while done < extent.bytes {
             let rest = Extent::new(extent.offset + done, extent.bytes - done);
             let out = &mut out[done as usize..];

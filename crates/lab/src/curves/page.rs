@@ -1,0 +1,57 @@
+//! Curves as one self-contained page.
+
+use super::Curves;
+use crate::report::format;
+use crate::report::html::{CHARTS, Escaped, HEAD, STYLE, in_script};
+
+const CURVES: &str = include_str!("../report/assets/curves.js");
+
+/// The page as text.
+pub fn render(curves: &Curves) -> String {
+    let title = Escaped(format!("{} · Wharf mrc", curves.trace)).to_string();
+    let head = HEAD.replace("{style}", STYLE).replace("{title}", &title);
+    let json = in_script(&serde_json::to_string(curves).expect("plain data"));
+    format!(
+        "{head}<header><h1>{trace}</h1>\n<p class=\"lede\">{heading}</p></header>\n\
+         <noscript><p class=\"notes\">The curves need JavaScript. All figures are in the table below.</p></noscript>\n\
+         <section>\n<h2>Hit ratio by size of the cache</h2>\n\
+         <p class=\"hint\">The share of uses of a page that found it in the cache. Higher is better; a page that is not there always comes.</p>\n\
+         <div class=\"legend\" id=\"legend\"></div>\n<div class=\"chart\" id=\"curves\"></div>\n</section>\n\
+         <section>\n<h2>All figures</h2>\n<div class=\"scroll\">{table}</div>\n</section>\n\
+         </main>\n<div id=\"tip\" hidden></div>\n\
+         <script type=\"application/json\" id=\"data\">{json}</script>\n\
+         <script>\n{CHARTS}\n{CURVES}</script>\n</body>\n</html>\n",
+        trace = Escaped(&curves.trace),
+        heading = Escaped(curves.heading()),
+        table = table(curves),
+    )
+}
+
+fn table(curves: &Curves) -> String {
+    let policies = curves.policies();
+    let heads: String = policies
+        .iter()
+        .map(|policy| format!("<th>{policy}</th>"))
+        .collect();
+    let line = |pages: u64| {
+        let of_size = || curves.rows.iter().filter(|row| row.cache_pages == pages);
+        let share = of_size().next().map_or(0.0, |row| row.cache_share);
+        let ratio = |policy: &&str| {
+            let row = of_size().find(|row| row.policy == *policy);
+            row.map_or(String::from("<td></td>"), |row| {
+                format!("<td>{:.4}</td>", row.hit_ratio)
+            })
+        };
+        let ratios: String = policies.iter().map(ratio).collect();
+        format!(
+            "<tr><th>{}</th><td>{}</td><td>{}</td>{ratios}</tr>\n",
+            format::bytes(pages * curves.page_bytes),
+            format::grouped(pages),
+            format::percent(share),
+        )
+    };
+    let lines: String = curves.sizes().into_iter().map(line).collect();
+    format!(
+        "<table class=\"figures\">\n<thead><tr><th>size</th><th>pages</th><th>share, %</th>{heads}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>"
+    )
+}

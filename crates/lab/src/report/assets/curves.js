@@ -1,0 +1,73 @@
+// The curves of a trace: hit ratio over the size of a cache, a line for each policy.
+
+const report = JSON.parse(document.getElementById("data").textContent);
+const policies = [...new Set(report.rows.map((row) => row.policy))];
+const sizes = [...new Set(report.rows.map((row) => row.cache_pages))].sort((a, b) => a - b);
+
+const percent = (share) => `${figure(share * 100)} %`;
+
+function bytesText(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let at = 0;
+  while (bytes >= 1024 && at + 1 < units.length) {
+    bytes /= 1024;
+    at += 1;
+  }
+  return `${figure(bytes)} ${units[at]}`;
+}
+
+const pagesText = (pages) => bytesText(pages * report.page_bytes);
+
+function legend() {
+  const place = document.getElementById("legend");
+  policies.forEach((policy, index) => {
+    const line = svg("svg", { width: 28, height: 10 });
+    const style = `stroke:${seriesColor(index)};stroke-dasharray:${seriesDash(index)};stroke-width:2`;
+    line.append(svg("line", { x1: 0, x2: 28, y1: 5, y2: 5, style }));
+    place.append(html("span", { className: "key" }, line, policy));
+  });
+}
+
+function draw() {
+  const place = document.getElementById("curves");
+  place.replaceChildren();
+  const { root, plot } = frame(place, 380, { left: 52, right: 16, top: 12, bottom: 44 }, "Hit ratio by size of the cache");
+  const from = sizes[0];
+  const to = Math.max(sizes[sizes.length - 1], from * 2);
+  const x = logarithmic(from, to, plot.left, plot.right);
+  const most = Math.max(...report.rows.map((row) => row.hit_ratio), 0.01);
+  const ticks = niceTicks(Math.min(most * 1.05, 1), 6);
+  const y = linear(0, ticks[ticks.length - 1], plot.bottom, plot.top);
+  const apart = Math.max(1, Math.ceil(sizes.length / Math.max(2, plot.width / 80)));
+  xAxis(root, plot, sizes, x, (pages) => (sizes.indexOf(pages) % apart === 0 ? pagesText(pages) : ""), "size of the cache");
+  yAxis(root, plot, ticks, y, percent);
+  policies.forEach((policy, index) => {
+    const points = report.rows
+      .filter((row) => row.policy === policy)
+      .map((row) => `${x(row.cache_pages).toFixed(1)},${y(row.hit_ratio).toFixed(1)}`);
+    const style = `fill:none;stroke:${seriesColor(index)};stroke-dasharray:${seriesDash(index)};stroke-width:2`;
+    root.append(svg("polyline", { points: points.join(" "), style }));
+  });
+  const mark = svg("line", { class: "axis", y1: plot.top, y2: plot.bottom, visibility: "hidden" });
+  root.append(mark);
+  const read = (at, _, event) => {
+    const near = sizes.reduce((best, pages) => (Math.abs(x(pages) - at) < Math.abs(x(best) - at) ? pages : best));
+    mark.setAttribute("x1", x(near));
+    mark.setAttribute("x2", x(near));
+    mark.setAttribute("visibility", "visible");
+    const rows = report.rows.filter((row) => row.cache_pages === near);
+    const told = rows.map((row) => ({
+      color: seriesColor(policies.indexOf(row.policy)),
+      name: row.policy,
+      value: percent(row.hit_ratio),
+      order: row.hit_ratio,
+    }));
+    told.sort((a, b) => b.order - a.order);
+    showTip(event, `${pagesText(near)}, ${percent(rows[0].cache_share)} of the pages`, told);
+  };
+  onPointer(root, plot, read, () => mark.setAttribute("visibility", "hidden"));
+}
+
+legend();
+draw();
+addEventListener("resize", draw);

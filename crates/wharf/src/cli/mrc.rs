@@ -1,0 +1,110 @@
+//! `wharf mrc`: what policies hit of a trace, over the size of a cache.
+
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use wharf_lab::curves::{Size, Uses, render};
+use wharf_policy::Kind;
+
+use super::compare::check_outputs;
+use super::room::{Jobs, check_memory};
+use super::trace::{Reading, open};
+use super::{Failure, input, print};
+
+/// The policies if nothing is said.
+const POLICIES: &str = "fifo,lru,clock,sieve,s3-fifo,2q,arc,lirs,w-tinylfu,belady";
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The trace; `-`: standard input.
+    trace: PathBuf,
+
+    /// Policies, separated by commas: fifo, lru, clock, sieve, s3-fifo, 2q, arc, lirs, w-tinylfu; and belady, which knows the future and is the bound of all.
+    #[arg(long, value_name = "LIST", default_value = POLICIES, value_delimiter = ',')]
+    policies: Vec<Kind>,
+
+    /// Sizes of the cache, separated by commas: shares of the pages that the trace uses (5%), numbers of pages of 4 KiB (20000), or bytes with a unit
+    /// (64MiB).
+    #[arg(long, value_name = "LIST", default_value = Size::DEFAULT, value_delimiter = ',')]
+    sizes: Vec<Size>,
+
+    /// Looks at this share of the pages, chosen by a hash, with caches as much smaller: faster, and nearly the same where thousands of pages are left.
+    #[arg(long, value_name = "SHARE", default_value = "100%")]
+    sample: Share,
+
+    /// Writes JSON to a file, or to standard output in place of the table.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+
+    /// Writes a page with the curves.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    #[command(flatten)]
+    jobs: Jobs,
+
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// A share of all pages.
+#[derive(Debug, Clone, Copy)]
+struct Share(f64);
+
+impl std::str::FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Share, String> {
+        let number = text.strip_suffix('%').map(|percent| (percent, 100.0));
+        let (number, by) = number.unwrap_or((text, 1.0));
+        let share = number.trim().parse::<f64>().map(|number| number / by);
+        let share = share.ok().filter(|share| *share > 0.0 && *share <= 1.0);
+        share
+            .map(Share)
+            .ok_or_else(|| "give a share such as 1%".into())
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let json = args.json.clone().filter(|path| path != Path::new("-"));
+    check_outputs(&json, &args.html)?;
+    let name = match args.trace.file_name() {
+        Some(name) if args.trace != Path::new("-") => name.to_string_lossy().into_owned(),
+        _ => "standard input".into(),
+    };
+    let workload = open(&args.trace, &args.reading.options()?)?;
+    let mut uses = Uses::new(&name, args.sample.0);
+    uses.take(workload).map_err(input)?;
+    let jobs = args.jobs.count(|| uses.run_bytes());
+    let needed = uses.run_bytes() * jobs as u64;
+    check_memory(
+        "this many simulations at a time",
+        needed,
+        "give --sample 1%, or --jobs 1",
+    )?;
+    let bar = progress(args.policies.len() * args.sizes.len());
+    let curves = uses.curves(&args.policies, &args.sizes, jobs, || bar.inc(1));
+    bar.finish_and_clear();
+    let outputs = [(&json, curves.to_json()), (&args.html, render(&curves))];
+    for (path, text) in outputs {
+        if let Some(path) = path {
+            let path_shown = path.display();
+            let cannot = |error| input(format!("cannot write {path_shown}: {error}"));
+            std::fs::write(path, text).map_err(cannot)?;
+        }
+    }
+    match args.json.is_some() && json.is_none() {
+        true => print(curves.to_json().trim_end()),
+        false => print(&curves.to_string()),
+    }
+    Ok(())
+}
+
+/// A bar on a terminal, and nothing in a pipe.
+fn progress(simulations: usize) -> ProgressBar {
+    let bar = ProgressBar::new(simulations as u64).with_finish(ProgressFinish::AndClear);
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} simulations, {elapsed}");
+    bar.set_style(style.expect("a template"));
+    bar
+}
