@@ -22,7 +22,7 @@ impl fmt::Display for Curves {
             });
             first.into_iter().chain(ratios).collect::<Vec<String>>()
         });
-        writeln!(f, "{}", self.heading())?;
+        writeln!(f, "{}: {}", self.trace, self.heading())?;
         writeln!(f)?;
         writeln!(f, "{}", aligned(&heads, lines, 1, 2))?;
         write!(
@@ -40,8 +40,7 @@ impl Curves {
             false => String::new(),
         };
         format!(
-            "{}: {} requests use {} pages of 4 KiB ({}) {} times{of}",
-            self.trace,
+            "{} requests use {} pages of 4 KiB ({}) {} times{of}",
             format::grouped(self.requests),
             format::grouped(self.distinct_pages),
             format::bytes(self.distinct_pages * self.page_bytes),

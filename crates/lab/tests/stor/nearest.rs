@@ -185,7 +185,7 @@ fn search(seed: u64, own: StorConfig) -> u64 {
                 own: vec![0; OWN as usize],
             };
             let mut rng = Seed(seed).index(index.into()).rng();
-            for round in 0..100 {
+            for round in 0..50 {
                 let about = format!("seed {seed}, thread {index}, round {round}");
                 user.act(&mut rng, &cpu, &about).await;
             }

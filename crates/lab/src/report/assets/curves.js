@@ -4,6 +4,11 @@ const report = JSON.parse(document.getElementById("data").textContent);
 const policies = [...new Set(report.rows.map((row) => row.policy))];
 const sizes = [...new Set(report.rows.map((row) => row.cache_pages))].sort((a, b) => a - b);
 
+/** A bound is no policy: it is grey. More policies than there are colours have other dashes. */
+const color = (index) => (policies[index] === "belady" ? "var(--muted)" : seriesColor(index));
+const dash = (index) => (policies[index] === "belady" ? "2 2" : index < 8 ? seriesDash(index) : "12 4");
+const lineStyle = (index) => `fill:none;stroke:${color(index)};stroke-dasharray:${dash(index)};stroke-width:2`;
+
 const percent = (share) => `${figure(share * 100)} %`;
 
 function bytesText(bytes) {
@@ -22,8 +27,7 @@ function legend() {
   const place = document.getElementById("legend");
   policies.forEach((policy, index) => {
     const line = svg("svg", { width: 28, height: 10 });
-    const style = `stroke:${seriesColor(index)};stroke-dasharray:${seriesDash(index)};stroke-width:2`;
-    line.append(svg("line", { x1: 0, x2: 28, y1: 5, y2: 5, style }));
+    line.append(svg("line", { x1: 0, x2: 28, y1: 5, y2: 5, style: lineStyle(index) }));
     place.append(html("span", { className: "key" }, line, policy));
   });
 }
@@ -31,7 +35,7 @@ function legend() {
 function draw() {
   const place = document.getElementById("curves");
   place.replaceChildren();
-  const { root, plot } = frame(place, 380, { left: 52, right: 16, top: 12, bottom: 44 }, "Hit ratio by size of the cache");
+  const { root, plot } = frame(place, 380, { left: 52, right: 34, top: 12, bottom: 44 }, "Hit ratio by size of the cache");
   const from = sizes[0];
   const to = Math.max(sizes[sizes.length - 1], from * 2);
   const x = logarithmic(from, to, plot.left, plot.right);
@@ -45,8 +49,7 @@ function draw() {
     const points = report.rows
       .filter((row) => row.policy === policy)
       .map((row) => `${x(row.cache_pages).toFixed(1)},${y(row.hit_ratio).toFixed(1)}`);
-    const style = `fill:none;stroke:${seriesColor(index)};stroke-dasharray:${seriesDash(index)};stroke-width:2`;
-    root.append(svg("polyline", { points: points.join(" "), style }));
+    root.append(svg("polyline", { points: points.join(" "), style: lineStyle(index) }));
   });
   const mark = svg("line", { class: "axis", y1: plot.top, y2: plot.bottom, visibility: "hidden" });
   root.append(mark);
@@ -57,7 +60,7 @@ function draw() {
     mark.setAttribute("visibility", "visible");
     const rows = report.rows.filter((row) => row.cache_pages === near);
     const told = rows.map((row) => ({
-      color: seriesColor(policies.indexOf(row.policy)),
+      color: color(policies.indexOf(row.policy)),
       name: row.policy,
       value: percent(row.hit_ratio),
       order: row.hit_ratio,

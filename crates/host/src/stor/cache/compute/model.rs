@@ -558,7 +558,6 @@ mod tests {
         }
     }
 
-    /// Four sides of a table: pages that either side takes so long for, and what the drive has of them.
     #[test]
     fn a_range_is_cut_where_both_sides_end_at_the_same_time() {
         let pages = [Place::Stored; 60];
