@@ -42,8 +42,14 @@ function draw() {
   const most = Math.max(...report.rows.map((row) => row.hit_ratio), 0.01);
   const ticks = niceTicks(Math.min(most * 1.05, 1), 6);
   const y = linear(0, ticks[ticks.length - 1], plot.bottom, plot.top);
-  const apart = Math.max(1, Math.ceil(sizes.length / Math.max(2, plot.width / 80)));
-  xAxis(root, plot, sizes, x, (pages) => (sizes.indexOf(pages) % apart === 0 ? pagesText(pages) : ""), "size of the cache");
+  // Sizes whose names would run into each other have none.
+  let last = -Infinity;
+  const sizeName = (pages) => {
+    if (x(pages) - last < 66) return "";
+    last = x(pages);
+    return pagesText(pages);
+  };
+  xAxis(root, plot, sizes, x, sizeName, "size of the cache");
   yAxis(root, plot, ticks, y, percent);
   policies.forEach((policy, index) => {
     const points = report.rows
