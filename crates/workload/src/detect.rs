@@ -16,11 +16,12 @@
 //!
 //! If more than one remains, it is an error that names them. Nothing is ever guessed.
 
+use crate::columns::{Columns, Layout};
 use crate::error::{Candidates, WorkloadError};
 use crate::format::{AsciiLayout, Format, TimeUnit, Unit};
 use crate::lines::trim_return;
 use crate::parse::Reject;
-use crate::readers::{self, Columns, Framing, Parsed, RECORD_BYTES};
+use crate::readers::{self, Columns as FiveColumns, Framing, Parsed, RECORD_BYTES};
 use crate::trace::ReadOptions;
 
 /// Bytes of a request taken as implausible in the ASCII family.
@@ -118,10 +119,10 @@ struct Evidence {
 impl Evidence {
     fn gather(sample: &Sample<'_>) -> Evidence {
         let mut e = Evidence::default();
-        let mut before: Option<Columns> = None;
+        let mut before: Option<FiveColumns> = None;
         for line in sample.lines() {
             // A request of size 0 says nothing of units.
-            let Some(c) = Columns::parse(line).ok().filter(|c| c.size > 0) else {
+            let Some(c) = FiveColumns::parse(line).ok().filter(|c| c.size > 0) else {
                 continue;
             };
             e.lines += 1;
@@ -212,7 +213,7 @@ const ASCII_HINT: &str = "they differ in the units of the columns, which the con
 fn marked(sample: &Sample<'_>) -> Vec<Format> {
     Format::NAMED
         .into_iter()
-        .filter(|format| format.ascii_layout().is_none())
+        .filter(|format| format.ascii_layout().is_none() && *format != Format::Csv)
         .filter(|format| {
             let header = readers::required_header(*format);
             header.is_none_or(|header| sample.lines().next() == Some(header))
@@ -238,6 +239,10 @@ pub(crate) fn detect(name: &str, sample: &Sample<'_>) -> Result<Format, Workload
         fare.matches()
     };
     found.extend(ascii.into_iter().filter(reads));
+    // A table is what has no marks of its own.
+    if found.is_empty() && Layout::of(sample.bytes, None).is_ok() && reads(&Format::Csv) {
+        found.push(Format::Csv);
+    }
     match found[..] {
         [format @ Format::Ascii(_)] => Err(WorkloadError::UnknownFormat {
             name: name.to_owned(),
@@ -256,6 +261,22 @@ pub(crate) fn detect(name: &str, sample: &Sample<'_>) -> Result<Format, Workload
             hint: ASCII_HINT.to_owned(),
         }),
     }
+}
+
+/// Refuses a table whose columns are not known.
+pub(crate) fn check_table(
+    name: &str,
+    sample: &Sample<'_>,
+    columns: Option<&Columns>,
+) -> Result<(), WorkloadError> {
+    let layout = Layout::of(sample.bytes, columns);
+    layout
+        .map(|_| ())
+        .map_err(|reason| WorkloadError::WrongFormat {
+            name: name.to_owned(),
+            format: Format::Csv,
+            reason,
+        })
 }
 
 /// Refuses a format that the sample contradicts. A layout spelled out by the user is not doubted.
@@ -300,6 +321,14 @@ fn unknown_hint(sample: &Sample<'_>, evidence: &Evidence) -> String {
         "binary, but not vscsi version 1 records of 32 bytes".to_owned()
     } else if evidence.lines > 0 && evidence.layouts().is_empty() {
         "five columns of which no units explain all sizes".to_owned()
+    } else if let (true, Err(reason)) = (
+        first.iter().filter(|byte| b",;\t".contains(byte)).count() > 1,
+        Layout::of(sample.bytes, None),
+    ) {
+        format!(
+            "its first line is \"{}\"; as a table, {reason}",
+            crate::policy::excerpt(first)
+        )
     } else {
         format!("its first line is \"{}\"", crate::policy::excerpt(first))
     }

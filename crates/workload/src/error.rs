@@ -116,6 +116,16 @@ pub enum WorkloadError {
         /// The contradiction.
         reason: String,
     },
+    /// Columns were named of a trace whose format has its own.
+    #[error(
+        "{name} is in format {format}, which has its columns: only a table (csv) takes --columns"
+    )]
+    NoColumns {
+        /// Name of the trace.
+        name: String,
+        /// Its format.
+        format: Format,
+    },
     /// A block size was given for a trace whose format has its units.
     #[error(
         "{name} is in format {format}, which says its units: only lis traces have a --block-size"

@@ -17,6 +17,8 @@ pub enum Format {
     Fiu,
     /// Tencent cloud block storage CSV: `time,offset,size,op,volume`.
     Tencent,
+    /// Alibaba cloud block storage CSV: `device_id,opcode,offset,length,timestamp`.
+    Alibaba,
     /// SYSTOR '17 CSV: `Timestamp,Response,IOType,LUN,Offset,Size`.
     Systor,
     /// vscsi binary records, version 1, 32 bytes each.
@@ -41,17 +43,20 @@ pub enum Format {
     Fio,
     /// BIOtracer logs of phones: `lba sectors bytes flags t1 t2 t3 t4`.
     Biotracer,
+    /// A table whose columns a header names, or whoever gives it ([`Columns`](crate::Columns)).
+    Csv,
     /// Five ASCII columns with a layout given by the user.
     Ascii(AsciiLayout),
 }
 
 impl Format {
     /// All formats with a name of their own, in the order of messages.
-    pub const NAMED: [Format; 16] = [
+    pub const NAMED: [Format; 18] = [
         Format::Wharf,
         Format::Msr,
         Format::Fiu,
         Format::Tencent,
+        Format::Alibaba,
         Format::Systor,
         Format::Vscsi,
         Format::CloudPhysics,
@@ -64,6 +69,7 @@ impl Format {
         Format::Blkparse,
         Format::Fio,
         Format::Biotracer,
+        Format::Csv,
     ];
 
     /// The name used by `--format`; `ascii` for a layout of the user's.
@@ -73,6 +79,7 @@ impl Format {
             Format::Msr => "msr",
             Format::Fiu => "fiu",
             Format::Tencent => "tencent",
+            Format::Alibaba => "alibaba",
             Format::Systor => "systor17",
             Format::Vscsi => "vscsi",
             Format::CloudPhysics => "cloudphysics",
@@ -85,6 +92,7 @@ impl Format {
             Format::Blkparse => "blkparse",
             Format::Fio => "fio",
             Format::Biotracer => "biotracer",
+            Format::Csv => "csv",
             Format::Ascii(_) => "ascii",
         }
     }

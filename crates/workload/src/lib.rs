@@ -16,6 +16,7 @@
 //! # Ok::<(), wharf_workload::WorkloadError>(())
 //! ```
 
+mod columns;
 pub mod convert;
 pub mod error;
 pub mod files;
@@ -44,6 +45,7 @@ mod parse;
 mod readers;
 mod stat_table;
 
+pub use columns::{Column, Columns, ColumnsError};
 pub use convert::{OutputFormat, convert};
 pub use error::{BadLine, Candidates, WorkloadError};
 pub use fit::{Fit, FitMode};

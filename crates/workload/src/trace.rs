@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use crate::columns::Columns;
 use crate::detect::{self, Sample};
 use crate::error::WorkloadError;
 use crate::format::Format;
@@ -18,7 +19,7 @@ use crate::workload::{RequestStream, WorkloadInfo};
 pub(crate) const BATCH: usize = 4096;
 
 /// How a trace is to be read.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReadOptions {
     /// The format, or `None` to tell it from the content.
     pub format: Option<Format>,
@@ -28,6 +29,8 @@ pub struct ReadOptions {
     pub blkparse_action: Option<BlkAction>,
     /// Bytes of a block of a `lis` trace; `None`: 512.
     pub block_bytes: Option<u32>,
+    /// Which columns of a table are what, where its header does not say it: only of [`Format::Csv`].
+    pub columns: Option<Columns>,
 }
 
 /// A trace being read.
@@ -107,12 +110,21 @@ impl TraceReader {
             source,
         })?;
         let sample = Sample::new(bytes, is_all);
-        let format = match options.format {
-            Some(format) => {
+        let format = match (options.format, &options.columns) {
+            (None | Some(Format::Csv), Some(columns)) => {
+                detect::check_table(&name, &sample, Some(columns))?;
+                Format::Csv
+            }
+            (Some(Format::Csv), None) => {
+                detect::check_table(&name, &sample, None)?;
+                Format::Csv
+            }
+            (Some(format), Some(_)) => return Err(WorkloadError::NoColumns { name, format }),
+            (Some(format), None) => {
                 detect::check_forced(&name, format, &sample)?;
                 format
             }
-            None => detect::detect(&name, &sample)?,
+            (None, None) => detect::detect(&name, &sample)?,
         };
         if options.block_bytes.is_some() && format != Format::Lis {
             return Err(WorkloadError::NoBlocks { name, format });

@@ -28,7 +28,7 @@ fn each_format_gives_exactly_its_request() {
     let md5 = "98b9cb7e1dd888f9dac2bf08af1c3cb2";
     let fiu = format!("467651 2522 kjournald 644661632 8 W 6 0 {}", md5.repeat(8));
     #[rustfmt::skip]
-    let rows: [(&str, &str, Request); 28] = [
+    let rows: [(&str, &str, Request); 30] = [
         ("wharf", "# wharf trace 1\n# comment\n12 W 4096 512 3", Request { time_ns: 12, stream: 3, ..Request::new(Write, 4096, 512) }),
         ("wharf", "# wharf trace 1\r\n- R 1 1\r\n", Request { time_ns: NO, stream: 0, ..Request::new(Read, 1, 1) }),
         ("wharf", "# wharf trace 1\n7 D 4096 4294967295 3 9", Request { time_ns: 7, stream: 3, process: 9, ..Request::new(Discard, 4096, u32::MAX) }),
@@ -36,6 +36,8 @@ fn each_format_gives_exactly_its_request() {
         ("msr", "128166372010810581,mds,1,Write,2654453760,4096,54086", Request { time_ns: 12_816_637_201_081_058_100, stream: 1, ..Request::new(Write, 2_654_453_760, 4096) }),
         ("fiu", &fiu, Request { time_ns: 467_651, stream: 6 << 20, process: 2522, ..Request::new(Write, 644_661_632 * 512, 4096) }),
         ("tencent", "1538323200,4247200,128,1,1058", Request { time_ns: 1_538_323_200_000_000_000, stream: 1058, ..Request::new(Write, 4_247_200 * 512, 65_536) }),
+        ("alibaba", "419,W,8792731648,16384,1577808144360767", Request { time_ns: 1_577_808_144_360_767_000, stream: 419, ..Request::new(Write, 8_792_731_648, 16_384) }),
+        ("csv", "time_us,rw,offset,bytes,disk\n7,read,4096,512,3", Request { time_ns: 7_000, stream: 3, ..Request::new(Read, 4096, 512) }),
         ("systor17", "1456095145.133076000,0.000806000,R,0,899056122368,131072", Request { time_ns: 1_456_095_145_133_076_000, stream: 0, ..Request::new(Read, 899_056_122_368, 131_072) }),
         ("systor17", "5.5,,W,6,4096,512", Request { time_ns: 5_500_000_000, stream: 6, ..Request::new(Write, 4096, 512) }),
         ("cloudphysics", "1,5633898,2a,512,42932745", Request { time_ns: 5_633_898_000_000_000, stream: 0, ..Request::new(Write, 42_932_745 * 512, 512) }),
@@ -76,6 +78,9 @@ fn lines_that_nearly_fit_are_refused() {
         ("msr", "1,mds,0,Write,0,4096"),
         ("fiu", "1 2 p 3 8 W 6 0 0123"),
         ("tencent", "12,0,8,0,1"),
+        ("alibaba", "419,w,0,16384,1577808144360767"),
+        ("csv", "time_us,rw,where,bytes\n7,read,4096,512"),
+        ("csv", "time_us,rw,offset,bytes\n7,seek,4096,512"),
         ("systor17", "1.5,0.1,X,0,0,512"),
         ("cloudphysics", "1,5633898,zz,512,42932745"),
         ("disksim", "7961 0 20228336 8 0"),

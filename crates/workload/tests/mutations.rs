@@ -21,6 +21,10 @@ fn examples() -> Vec<(Format, Vec<u8>)> {
         ),
         text(Format::Tencent, "1538323200,4247200,128,1,1058\n"),
         text(
+            Format::Alibaba,
+            "419,W,8792731648,16384,1577808144360767\n7,R,0,512,1577808144360768\n",
+        ),
+        text(
             Format::DiskSim,
             "7961.833 0 20228336 8 0\n8346.206 0 6397361 9 1\n",
         ),
@@ -51,6 +55,11 @@ fn examples() -> Vec<(Format, Vec<u8>)> {
         Format::Wharf,
         "# wharf trace 1",
         "12 R 4096 8192\n- W 0 512 7\n",
+    ));
+    all.push(headed(
+        Format::Csv,
+        "time_us,op,offset,size",
+        "7,R,4096,512\n8,W,0,8192\n",
     ));
     all.push(headed(
         Format::Fio,

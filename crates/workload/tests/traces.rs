@@ -145,6 +145,13 @@ fn no_trace_is_read_in_a_wrong_format() {
                 Workload::open(&traces.join(row.file), &options).and_then(Workload::materialise);
             let error = match result {
                 Err(error) => error.to_string(),
+                // A table with a header that says as much is no wrong one.
+                Ok((requests, _)) if format == Format::Csv => {
+                    let own = Workload::open(&traces.join(row.file), &ReadOptions::default());
+                    let (own, _) = own.and_then(Workload::materialise).unwrap();
+                    assert_eq!(requests, own, "{}", row.file);
+                    continue;
+                }
                 Ok((requests, _)) => {
                     panic!("{} gives {} requests as {format}", row.file, requests.len())
                 }

@@ -7,7 +7,9 @@ use wharf_lab::config::parse_bytes;
 use wharf_lab::input::TraceFrom;
 use wharf_workload::convert::{OutputFormat, convert};
 use wharf_workload::format::Format;
-use wharf_workload::{BadLinePolicy, BlkAction, ReadOptions, TraceReader, Workload, WorkloadStat};
+use wharf_workload::{
+    BadLinePolicy, BlkAction, Columns, ReadOptions, TraceReader, Workload, WorkloadStat,
+};
 
 use super::{Failure, input, print};
 
@@ -25,6 +27,11 @@ pub(super) struct Reading {
     /// Which event of a blkparse text counts: Q, I, D or C.
     #[arg(long, value_name = "EVENT")]
     blkparse_action: Option<String>,
+
+    /// Which columns of a table (CSV) are what, by name or by number from 1, where its header does not say it: timestamp=ts,op=rw,offset=lba,size=4;
+    /// and unit=sector (byte, page) of offset and size, time=us (s, ms, ns), read=0 (what means a read).
+    #[arg(long, value_name = "LIST")]
+    columns: Option<Columns>,
 
     /// Bytes of a block of a lis trace (those of the ARC paper), 512 if left out.
     #[arg(long, value_name = "SIZE")]
@@ -61,6 +68,7 @@ impl Reading {
             bad_lines,
             blkparse_action: self.action()?,
             block_bytes: self.block_bytes()?,
+            columns: self.columns.clone(),
         })
     }
 

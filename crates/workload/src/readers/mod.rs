@@ -5,10 +5,12 @@ use crate::parse::Reject;
 use crate::request::Request;
 use crate::trace::ReadOptions;
 
+mod alibaba;
 mod ascii;
 mod biotracer;
 mod blkparse;
 mod cloudphysics;
+mod csv;
 mod fio;
 mod fiu;
 mod lis;
@@ -65,6 +67,8 @@ pub(crate) fn parser(format: Format, options: &ReadOptions) -> Box<dyn Parser> {
         Format::Msr => Box::new(msr::Msr::default()),
         Format::Fiu => Box::new(fiu::Fiu),
         Format::Tencent => Box::new(tencent::Tencent),
+        Format::Alibaba => Box::new(alibaba::Alibaba),
+        Format::Csv => Box::new(csv::Csv::new(options.columns.clone())),
         Format::Systor => Box::new(systor::Systor),
         Format::Vscsi => Box::new(vscsi::Vscsi::default()),
         Format::CloudPhysics => Box::new(cloudphysics::CloudPhysics::default()),
