@@ -21,7 +21,7 @@ use crate::error::{Candidates, WorkloadError};
 use crate::format::{AsciiLayout, Format, TimeUnit, Unit};
 use crate::lines::trim_return;
 use crate::parse::Reject;
-use crate::readers::{self, Columns as FiveColumns, Framing, Parsed, RECORD_BYTES};
+use crate::readers::{self, Columns as FiveColumns, Framing, Parsed};
 use crate::trace::ReadOptions;
 
 /// Bytes of a request taken as implausible in the ASCII family.
@@ -81,7 +81,7 @@ fn fare(format: Format, sample: &Sample<'_>) -> Fare {
     parser.prepare(sample.bytes);
     let pieces: Box<dyn Iterator<Item = &[u8]>> = match parser.framing() {
         Framing::Lines => Box::new(sample.lines()),
-        Framing::Records => Box::new(sample.bytes.chunks_exact(RECORD_BYTES)),
+        Framing::Records(bytes) => Box::new(sample.bytes.chunks_exact(bytes)),
     };
     let mut fare = Fare::default();
     let mut count = 0;
@@ -221,7 +221,7 @@ fn marked(sample: &Sample<'_>) -> Vec<Format> {
         .filter(|format| {
             let fare = fare(*format, sample);
             // Binary records have no excuse for a bad one.
-            let clean = *format != Format::Vscsi || fare.bad == 0;
+            let clean = !matches!(format, Format::Vscsi | Format::Oracle) || fare.bad == 0;
             let counts = *format != Format::Lis || readers::counts_requests(sample.lines());
             clean && counts && fare.matches()
         })
@@ -318,7 +318,8 @@ fn unknown_hint(sample: &Sample<'_>, evidence: &Evidence) -> String {
     } else if first.starts_with(b"fio version") {
         "of fio's I/O logs only version 2 is read: write with --write_iolog of fio 3.30 or older, or drop the time column".to_owned()
     } else if sample.bytes.iter().take(4096).filter(|&&b| b == 0).count() > 64 {
-        "binary, but not vscsi version 1 records of 32 bytes".to_owned()
+        "binary, but neither vscsi version 1 records of 32 bytes nor oracleGeneral records of 24"
+            .to_owned()
     } else if evidence.lines > 0 && evidence.layouts().is_empty() {
         "five columns of which no units explain all sizes".to_owned()
     } else if let (true, Err(reason)) = (

@@ -23,6 +23,8 @@ pub enum Format {
     Systor,
     /// vscsi binary records, version 1, 32 bytes each.
     Vscsi,
+    /// libCacheSim's `oracleGeneral` records, 24 bytes each.
+    Oracle,
     /// CloudPhysics CSV: `version,time,op,size,lbn`.
     CloudPhysics,
     /// DiskSim ASCII: `time dev lba size flags`; ms, sectors, sectors, bit 0 = read.
@@ -51,7 +53,7 @@ pub enum Format {
 
 impl Format {
     /// All formats with a name of their own, in the order of messages.
-    pub const NAMED: [Format; 18] = [
+    pub const NAMED: [Format; 19] = [
         Format::Wharf,
         Format::Msr,
         Format::Fiu,
@@ -59,6 +61,7 @@ impl Format {
         Format::Alibaba,
         Format::Systor,
         Format::Vscsi,
+        Format::Oracle,
         Format::CloudPhysics,
         Format::DiskSim,
         Format::Mqsim,
@@ -82,6 +85,7 @@ impl Format {
             Format::Alibaba => "alibaba",
             Format::Systor => "systor17",
             Format::Vscsi => "vscsi",
+            Format::Oracle => "oracleGeneral",
             Format::CloudPhysics => "cloudphysics",
             Format::DiskSim => "disksim",
             Format::Mqsim => "mqsim",

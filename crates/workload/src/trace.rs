@@ -10,7 +10,7 @@ use crate::format::Format;
 use crate::lines::{Line, Lines};
 use crate::parse::{Fault, Reject};
 use crate::policy::{BadLinePolicy, BadLines};
-use crate::readers::{self, BlkAction, Framing, Parsed, Parser, RECORD_BYTES};
+use crate::readers::{self, BlkAction, Framing, Parsed, Parser};
 use crate::request::Request;
 use crate::source::{Compression, Source};
 use crate::workload::{RequestStream, WorkloadInfo};
@@ -157,9 +157,9 @@ impl TraceReader {
             let count = self.lines.count + 1;
             let read = match self.parser.framing() {
                 Framing::Lines => self.lines.next_line(),
-                Framing::Records => self
+                Framing::Records(bytes) => self
                     .lines
-                    .next_record::<RECORD_BYTES>()
+                    .next_record(bytes)
                     .map(|record| (!record.is_empty()).then_some(Line::Text(record))),
             };
             let line = read.map_err(|source| WorkloadError::Read {

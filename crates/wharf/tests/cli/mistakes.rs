@@ -234,7 +234,7 @@ fn a_trace_that_cannot_be_read_is_told_in_one_line() {
     let whole = std::fs::read(SAMPLE).expect("the sample trace");
     place.write("cut.gz", &whole[..whole.len() / 2]);
     std::fs::create_dir(place.path().join("folder")).expect("a directory");
-    let known = "wharf, msr, fiu, tencent, alibaba, systor17, vscsi, cloudphysics, disksim, mqsim, disksim-pages, heimdall, spc, \
+    let known = "wharf, msr, fiu, tencent, alibaba, systor17, vscsi, oracleGeneral, cloudphysics, disksim, mqsim, disksim-pages, heimdall, spc, \
                  lis, blkparse, fio, biotracer, csv";
     for command in [&["compare"][..], &["trace", "stat"], &["trace", "convert"]] {
         let out = if command.contains(&"convert") {

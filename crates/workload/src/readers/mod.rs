@@ -15,6 +15,7 @@ mod fio;
 mod fiu;
 mod lis;
 mod msr;
+mod oracle;
 mod spc;
 mod systor;
 mod tencent;
@@ -37,8 +38,8 @@ pub(crate) enum Parsed {
 pub(crate) enum Framing {
     /// Lines of text.
     Lines,
-    /// Records of [`vscsi::RECORD_BYTES`] bytes.
-    Records,
+    /// Records of so many bytes.
+    Records(usize),
 }
 
 /// Turns one line of a format into a request.
@@ -69,6 +70,7 @@ pub(crate) fn parser(format: Format, options: &ReadOptions) -> Box<dyn Parser> {
         Format::Tencent => Box::new(tencent::Tencent),
         Format::Alibaba => Box::new(alibaba::Alibaba),
         Format::Csv => Box::new(csv::Csv::new(options.columns.clone())),
+        Format::Oracle => Box::new(oracle::Oracle::default()),
         Format::Systor => Box::new(systor::Systor),
         Format::Vscsi => Box::new(vscsi::Vscsi::default()),
         Format::CloudPhysics => Box::new(cloudphysics::CloudPhysics::default()),
@@ -98,5 +100,4 @@ pub(crate) fn required_header(format: Format) -> Option<&'static [u8]> {
 
 pub(crate) use ascii::Columns;
 pub(crate) use lis::counts_requests;
-pub(crate) use vscsi::RECORD_BYTES;
 pub(crate) use wharf::HEADER as WHARF_HEADER;

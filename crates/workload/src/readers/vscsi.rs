@@ -87,7 +87,7 @@ impl Parser for Vscsi {
     }
 
     fn framing(&self) -> Framing {
-        Framing::Records
+        Framing::Records(RECORD_BYTES)
     }
 
     fn notes(&self) -> Vec<String> {
