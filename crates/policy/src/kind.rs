@@ -43,6 +43,34 @@ impl Kind {
         ("belady", Kind::Belady),
     ];
 
+    /// What it does, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Kind::Fifo => "the page that came first leaves",
+            Kind::Lru => "the page leaves whose last use is longest ago",
+            Kind::Clock => "a hand passes pages that were used since it came by",
+            Kind::Sieve => {
+                "a queue, out of whose middle a hand takes what was not used (NSDI 2024)"
+            }
+            Kind::S3Fifo => {
+                "a short queue for new pages, a long one, and keys of pages that left (SOSP 2023)"
+            }
+            Kind::TwoQ => "a queue for new pages before an LRU list (VLDB 1994)",
+            Kind::Arc => {
+                "pages used once and pages used again, with a border that moves (FAST 2003)"
+            }
+            Kind::Lirs => {
+                "pages by how many others were used between their last two uses (SIGMETRICS 2002)"
+            }
+            Kind::WTinyLfu => {
+                "new pages join the others if they were used more often of late (ACM TOS 2017)"
+            }
+            Kind::Belady => {
+                "the page leaves whose next use is farthest away: the bound of all policies"
+            }
+        }
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         let found = Kind::ALL.iter().find(|(_, kind)| *kind == self);

@@ -53,6 +53,26 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(Profile::FLASH.iter().map(|profile| profile.table.name))
 }
 
+/// What the workload of a name is, in a few words; nothing if there is none.
+pub fn about(name: &str) -> Option<String> {
+    let pattern = match name {
+        "sequential" => Some("requests one after another"),
+        "uniform" => Some("requests at random places"),
+        "zipf" => Some("requests at random places, some far more often than others"),
+        _ => None,
+    };
+    let of_pattern = pattern.map(String::from);
+    let personality = || Personality::by_name(name).map(|own| own.about().into());
+    of_pattern.or_else(personality).or_else(|| {
+        let mut all = Profile::ALL.iter().chain(Profile::FLASH.iter());
+        let table = &all.find(|profile| profile.table.name == name)?.table;
+        Some(format!(
+            "a profile fitted to a published trace: {} requests of {:.1} KiB in the mean",
+            table.requests, table.mean_kib
+        ))
+    })
+}
+
 /// A named workload with its parameters settled: what requests are made from.
 #[derive(Debug, Clone)]
 pub enum Made {

@@ -14,6 +14,7 @@ mod drive;
 mod fs;
 mod info;
 mod keeping;
+mod lists;
 mod mount;
 mod mrc;
 mod reproduce;
@@ -82,6 +83,12 @@ enum Command {
     /// Serves blocks to other programs.
     #[command(subcommand)]
     Serve(serve::Command),
+    /// Lists the designs that `wharf compare --designs` takes.
+    Designs,
+    /// Lists the workloads that take the place of a trace.
+    Workloads,
+    /// Lists the policies that `wharf mrc --policies` takes.
+    Policies,
     /// Says what this machine offers to real storage.
     Info,
     /// Lists drive presets, or prepares a drive image.
@@ -131,6 +138,9 @@ pub fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Serve(command) => serve::run(&command),
+        Command::Designs => lists::run(lists::List::Designs),
+        Command::Workloads => lists::run(lists::List::Workloads),
+        Command::Policies => lists::run(lists::List::Policies),
         Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),
     };

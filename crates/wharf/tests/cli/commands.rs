@@ -141,3 +141,40 @@ fn a_trace_on_standard_input_was_no_trace() {
     let empty = place.refused(&["compare", "-"]);
     assert!(empty.contains("standard input"), "{empty}");
 }
+
+/// Each name that an option takes is in a list, with what it is.
+#[test]
+fn what_there_is_can_be_listed() {
+    let place = Place::new();
+    let names = |command: &str| -> Vec<String> {
+        let told = place.ok(&[command]);
+        let lines = told.lines().map(|line| {
+            let (name, about) = line.split_once("  ").expect("a name and what it is");
+            assert!(about.trim().len() > 10, "{line}");
+            name.to_string()
+        });
+        lines.collect()
+    };
+    let all = |list: &str| list.split(", ").map(String::from).collect::<Vec<_>>();
+    let unknown = |arguments: &[&str]| place.refused(arguments);
+    let designs = unknown(&["compare", "uniform", "--designs", "nothing"]);
+    for name in names("designs") {
+        assert!(designs.contains(&name), "{name}: {designs}");
+    }
+    let workloads = unknown(&["compare", "nothing"]);
+    for name in names("workloads") {
+        assert!(workloads.contains(&name), "{name}: {workloads}");
+    }
+    let policies = place.wharf(&["mrc", SAMPLE, "--policies", "nothing"]);
+    let policies = String::from_utf8_lossy(&policies.stderr).into_owned();
+    let told = policies
+        .split("the policies are ")
+        .nth(1)
+        .expect("it says them");
+    let told = told.lines().next().expect("a line");
+    let told: Vec<String> = all(told)
+        .iter()
+        .map(|name| name.trim().to_string())
+        .collect();
+    assert_eq!(names("policies"), told);
+}

@@ -1,10 +1,12 @@
 //! `wharf mrc`: curves beside libCacheSim's, and what it says of wrong input.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::schema::fields;
 use crate::support::{Place, SAMPLE};
 
 /// Hits by libCacheSim, where Python has it. It reads our own format, and numbers pages as it comes by them.
@@ -197,6 +199,24 @@ fn a_table_and_a_page_say_the_same() {
     }
     // In a pipe there is no bar, and the same twice.
     assert_eq!(place.ok(&arguments), told);
+}
+
+#[test]
+fn the_json_has_the_documented_fields() {
+    let place = Place::new();
+    let found = curves(&place, &[SAMPLE, "--policies", "lru", "--sizes", "1%"]);
+    let document = include_str!("../../../../docs/curves.md");
+    let section = document
+        .split("## The JSON")
+        .nth(1)
+        .expect("it is documented");
+    let section = section.split("\n## ").next().expect("a section");
+    let names = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let documented: BTreeSet<String> = names.map(String::from).collect();
+    let all = fields(&found).into_iter().filter(|name| name != "rows");
+    assert_eq!(all.collect::<BTreeSet<_>>(), documented);
 }
 
 #[test]

@@ -152,6 +152,34 @@ impl Personality {
         ("knn-files", Personality::KnnFiles),
     ];
 
+    /// What it does, in a few words.
+    pub fn about(self) -> &'static str {
+        use Personality::*;
+        match self {
+            Fileserver => "files are made, appended to, read whole and deleted (filebench)",
+            Varmail => "small files with an fsync after each append (filebench)",
+            Videoserver => "one writes videos, all others read them whole (filebench)",
+            Webserver => "files are read whole, and a log is appended to (filebench)",
+            Webproxy => "files are deleted, made anew, and read whole (filebench)",
+            Ffsb => "reads, overwrites and appends in equal files (FFSB)",
+            FileserverScaleCache | VarmailScaleCache | VideoserverScaleCache | FfsbScaleCache => {
+                "the same as the ScaleCache paper published it"
+            }
+            YcsbA => "half reads and half updates of a log-structured store (YCSB A)",
+            YcsbF => "reads, and reads with an update, of a log-structured store (YCSB F)",
+            LsmA => "half reads and half updates of a store of sorted tables (YCSB A)",
+            LsmB => "reads with a few updates of a store of sorted tables (YCSB B)",
+            LsmC => "reads of a store of sorted tables (YCSB C)",
+            LsmD => "reads of what was inserted last in a store of sorted tables (YCSB D)",
+            LsmE => "scans of a store of sorted tables (YCSB E)",
+            LsmF => "reads, and reads with an update, of a store of sorted tables (YCSB F)",
+            RandomFiles => "reads and writes at random places of files",
+            SequentialFiles => "reads and writes of files in order",
+            CrcFiles => "parts of files are read, summed up and written back",
+            KnnFiles => "vectors in files are searched for the nearest",
+        }
+    }
+
     /// The one of this name.
     pub fn by_name(name: &str) -> Option<Personality> {
         let found = Personality::ALL.iter().find(|(known, _)| *known == name);
