@@ -318,8 +318,7 @@ fn unknown_hint(sample: &Sample<'_>, evidence: &Evidence) -> String {
     } else if first.starts_with(b"fio version") {
         "of fio's I/O logs only version 2 is read: write with --write_iolog of fio 3.30 or older, or drop the time column".to_owned()
     } else if sample.bytes.iter().take(4096).filter(|&&b| b == 0).count() > 64 {
-        "binary, but neither vscsi version 1 records of 32 bytes nor oracleGeneral records of 24"
-            .to_owned()
+        "binary, but neither vscsi records of version 1 or 2 nor oracleGeneral records".to_owned()
     } else if evidence.lines > 0 && evidence.layouts().is_empty() {
         "five columns of which no units explain all sizes".to_owned()
     } else if let (true, Err(reason)) = (

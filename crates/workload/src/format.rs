@@ -21,7 +21,7 @@ pub enum Format {
     Alibaba,
     /// SYSTOR '17 CSV: `Timestamp,Response,IOType,LUN,Offset,Size`.
     Systor,
-    /// vscsi binary records, version 1, 32 bytes each.
+    /// vscsi binary records, version 1 of 32 bytes each, or version 2 of 40.
     Vscsi,
     /// libCacheSim's `oracleGeneral` records, 24 bytes each.
     Oracle,

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use wharf_lab::curves::{Size, Uses, render};
 use wharf_policy::Kind;
+use wharf_workload::Workload;
+use wharf_workload::named::{self, NamedOptions};
 
 use super::compare::check_outputs;
 use super::room::{Jobs, check_memory};
@@ -16,8 +18,16 @@ const POLICIES: &str = "fifo,lru,clock,sieve,s3-fifo,2q,arc,lirs,w-tinylfu,belad
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The trace; `-`: standard input.
+    /// The trace; `-`: standard input; or a workload's name (`wharf workloads`).
     trace: PathBuf,
+
+    /// Requests of a workload: its own number if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+
+    /// Seed of a workload: 1 if left out.
+    #[arg(long)]
+    seed: Option<u64>,
 
     /// Policies, separated by commas: fifo, lru, clock, sieve, s3-fifo, 2q, arc, lirs, w-tinylfu; and belady, which knows the future and is the bound of all.
     #[arg(long, value_name = "LIST", default_value = POLICIES, value_delimiter = ',')]
@@ -69,11 +79,7 @@ impl std::str::FromStr for Share {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let json = args.json.clone().filter(|path| path != Path::new("-"));
     check_outputs(&json, &args.html)?;
-    let name = match args.trace.file_name() {
-        Some(name) if args.trace != Path::new("-") => name.to_string_lossy().into_owned(),
-        _ => "standard input".into(),
-    };
-    let workload = open(&args.trace, &args.reading.options()?)?;
+    let (name, workload) = workload(args)?;
     let mut uses = Uses::new(&name, args.sample.0);
     uses.take(workload).map_err(input)?;
     let jobs = args.jobs.count(|| uses.run_bytes());
@@ -99,6 +105,30 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         false => print(&curves.to_string()),
     }
     Ok(())
+}
+
+/// What is looked at: a trace, or a workload.
+fn workload(args: &Args) -> Result<(String, Workload), Failure> {
+    let name = args.trace.to_string_lossy();
+    if named::names().any(|known| known == name) && !args.trace.exists() {
+        let options = NamedOptions {
+            requests: args.requests,
+            seed: args.seed.unwrap_or(1),
+            ..NamedOptions::default()
+        };
+        let made = named::named(&name, &options).map_err(input)?;
+        return Ok((name.into_owned(), made));
+    }
+    if args.requests.is_some() || args.seed.is_some() {
+        let reason = "--requests and --seed are for workloads (`wharf workloads`)";
+        return Err(input(format!("{name} is a trace: {reason}")));
+    }
+    let workload = open(&args.trace, &args.reading.options()?)?;
+    let name = match args.trace.file_name() {
+        Some(name) if args.trace != Path::new("-") => name.to_string_lossy().into_owned(),
+        _ => "standard input".into(),
+    };
+    Ok((name, workload))
 }
 
 /// A bar on a terminal, and nothing in a pipe.

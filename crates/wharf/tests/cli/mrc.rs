@@ -220,6 +220,32 @@ fn the_json_has_the_documented_fields() {
 }
 
 #[test]
+fn a_workload_takes_the_place_of_a_trace() {
+    let place = Place::new();
+    let zipf = [
+        "zipf",
+        "--requests",
+        "20000",
+        "--policies",
+        "lru",
+        "--sizes",
+        "10%",
+    ];
+    let first = curves(&place, &zipf);
+    assert_eq!(
+        (&first["trace"], &first["requests"]),
+        (&"zipf".into(), &20_000.into())
+    );
+    assert_eq!(curves(&place, &zipf), first);
+    assert_ne!(
+        curves(&place, &[&zipf[..], &["--seed", "2"]].concat()),
+        first
+    );
+    let error = place.refused(&["mrc", SAMPLE, "--seed", "2"]);
+    assert!(error.contains("are for workloads"), "{error}");
+}
+
+#[test]
 fn what_has_no_meaning_is_refused() {
     let place = Place::new();
     place.write("flushes", "# wharf trace 1\n0 F 0 0\n");

@@ -1,15 +1,43 @@
-//! vscsi traces of VMware's `vscsiStats`, version 1: little-endian records of 32 bytes:
-//! u32 serial number, u32 length in bytes, u32 number of scatter-gather elements, u16 SCSI
-//! operation code, u16 version (0x0100), u64 address in sectors, u64 time in µs.
+//! vscsi traces of VMware's `vscsiStats`, in little-endian records.
+//!
+//! * Version 1, 32 bytes: u32 serial number, u32 length in bytes, u32 number of scatter-gather elements, u16 SCSI
+//!   operation code, u16 version (0x0100), u64 address in sectors, u64 time in µs.
+//! * Version 2, 40 bytes: u16 operation code, u16 version (0x0200), u32 serial number, u32 length, u32 number of elements, u64 address, u64 time, u64
+//!   how long it took.
 
 use super::{Framing, Parsed, Parser};
 use crate::parse::{Fault, Reject, reject, request, sectors};
 use crate::request::Op;
 
-/// Bytes of one record.
-pub(crate) const RECORD_BYTES: usize = 32;
+/// Where what lies in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    bytes: usize,
+    version: u16,
+    version_at: usize,
+    op_at: usize,
+    length_at: usize,
+}
 
-const VERSION: u16 = 0x0100;
+const ONE: Layout = Layout {
+    bytes: 32,
+    version: 0x0100,
+    version_at: 14,
+    op_at: 12,
+    length_at: 4,
+};
+
+const TWO: Layout = Layout {
+    bytes: 40,
+    version: 0x0200,
+    version_at: 2,
+    op_at: 0,
+    length_at: 8,
+};
+
+/// Of the address and the time, in either version.
+const ADDRESS_AT: usize = 16;
+const TIME_AT: usize = 24;
 
 /// What a SCSI operation code means here.
 pub(super) enum ScsiOp {
@@ -50,23 +78,41 @@ pub(super) fn untold_note(untold: u64) -> Vec<String> {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Vscsi {
+    layout: Layout,
     untold: u64,
 }
 
+impl Default for Vscsi {
+    fn default() -> Vscsi {
+        Vscsi {
+            layout: ONE,
+            untold: 0,
+        }
+    }
+}
+
 impl Parser for Vscsi {
+    fn prepare(&mut self, sample: &[u8]) {
+        // The first two records say it, as far as there are as many.
+        let records = || sample.chunks_exact(TWO.bytes).take(2);
+        let version = |record: &[u8]| u16::from_le_bytes([record[2], record[3]]);
+        let is_two = records().count() > 0 && records().all(|r| version(r) == TWO.version);
+        self.layout = if is_two { TWO } else { ONE };
+    }
+
     fn parse(&mut self, record: &[u8]) -> Result<Parsed, Reject> {
-        let Ok(record) = <&[u8; RECORD_BYTES]>::try_from(record) else {
+        let layout = self.layout;
+        if record.len() != layout.bytes {
             return reject("record", Fault::Missing);
-        };
+        }
         let u16_at = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        if u16_at(14) != VERSION {
+        if u16_at(layout.version_at) != layout.version {
             return reject("version", Fault::Unexpected);
         }
-        let Ok(code) = u8::try_from(u16_at(12)) else {
+        let Ok(code) = u8::try_from(u16_at(layout.op_at)) else {
             return reject("op", Fault::Unexpected);
         };
         let op = match scsi_op(code) {
@@ -78,16 +124,16 @@ impl Parser for Vscsi {
             ScsiOp::Other => return Ok(Parsed::Skip),
             ScsiOp::Unknown => return reject("op", Fault::Unexpected),
         };
-        let time = u64_at(24).checked_mul(1000).ok_or(Reject {
+        let time = u64_at(TIME_AT).checked_mul(1000).ok_or(Reject {
             field: "time",
             fault: Fault::TooLarge,
         })?;
-        let offset = sectors(u64_at(16), "lbn")?;
-        request(time, op, offset, u64::from(u32_at(4)), 0).map(Parsed::Request)
+        let offset = sectors(u64_at(ADDRESS_AT), "lbn")?;
+        request(time, op, offset, u64::from(u32_at(layout.length_at)), 0).map(Parsed::Request)
     }
 
     fn framing(&self) -> Framing {
-        Framing::Records(RECORD_BYTES)
+        Framing::Records(self.layout.bytes)
     }
 
     fn notes(&self) -> Vec<String> {
