@@ -4,6 +4,36 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Place, QUICK, code_and_stderr, json, with};
 
+/// The designs that cache pages of a drive, by one word.
+#[test]
+fn all_designs_have_a_word() {
+    let place = Place::new();
+    let arguments = [&QUICK[..], &["--designs", "all", "--json", "all.json"]].concat();
+    place.ok(&arguments);
+    let rows = json(&place.path().join("all.json"))["rows"].clone();
+    let names: Vec<&str> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["design"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "direct",
+            "clock",
+            "kernel",
+            "falcon",
+            "kernel-dflush",
+            "scale",
+            "scale-dflush",
+            "tri",
+            "hardware",
+            "scala"
+        ]
+    );
+}
+
 #[test]
 fn standard_output_is_the_table_and_standard_error_is_silent() {
     let place = Place::new();

@@ -39,8 +39,9 @@ pub(super) struct Args {
     /// sort, terasort). The sample trace if left out.
     workload: Option<String>,
 
-    /// Designs to compare, in order.
-    #[arg(long, value_delimiter = ',', default_value = "direct,clock")]
+    /// Designs to compare, in order (`wharf designs` lists them), or all: the ten that cache pages of a drive on blocks. If left out: direct,clock; and of
+    /// the sample trace direct, clock, kernel, scale, hardware and scala.
+    #[arg(long, value_delimiter = ',')]
     designs: Vec<String>,
 
     /// Cache of every design: a size, or a share of the workload's footprint (of the drive with
@@ -304,7 +305,7 @@ pub(super) fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 fn prepare(args: &Args) -> Result<Request, Failure> {
-    let designs = chosen(&args.designs)?;
+    let designs = chosen(&args.designs, args.workload.is_none())?;
     let sets = Sets::parse(&args.sets).map_err(input)?;
     let caches = one_kind(&designs)?;
     let default = if caches { "tc-csd" } else { "scala" };
@@ -500,7 +501,23 @@ fn check_memory(request: &Request) -> Result<(), Failure> {
     room::check_memory(&what, needed, "give a smaller --cache")
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static DesignEntry>, Failure> {
+/// The designs if none are named: of a workload, and of the sample trace.
+const DESIGNS: &str = "direct,clock";
+const DESIGNS_OF_SAMPLE: &str = "direct,clock,kernel,scale,hardware,scala";
+
+/// What `all` means.
+const DESIGNS_ALL: &str =
+    "direct,clock,kernel,falcon,kernel-dflush,scale,scale-dflush,tri,hardware,scala";
+
+fn chosen(names: &[String], of_sample: bool) -> Result<Vec<&'static DesignEntry>, Failure> {
+    let listed = match names {
+        [] if of_sample => Some(DESIGNS_OF_SAMPLE),
+        [] => Some(DESIGNS),
+        [all] if all == "all" => Some(DESIGNS_ALL),
+        _ => None,
+    };
+    let listed = listed.map(|listed| listed.split(',').map(String::from).collect::<Vec<_>>());
+    let names = listed.as_deref().unwrap_or(names);
     let known = || {
         designs::all()
             .iter()
