@@ -53,7 +53,7 @@ impl Parser for Oracle {
             false => {
                 self.hashed += 1;
                 // The upper half of all pages, so that few of the others are met.
-                PAGES_MAX / 2 | object.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 21
+                (PAGES_MAX / 2) | (object.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 21)
             }
         };
         let time_ns = u64::from(time) * 1_000_000_000;
