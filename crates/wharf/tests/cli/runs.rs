@@ -107,6 +107,7 @@ fn help_names_every_option_and_exit_code() {
         "--format",
         "--bad-lines",
         "--blkparse-action",
+        "--columns",
         "--block-size",
         "--overlay",
         "--gauges",
@@ -134,6 +135,10 @@ fn help_names_every_option_and_exit_code() {
             &["--json", "--no-reuse", "--format"][..],
         ),
         (&["trace", "convert", "--help"], &["--to", "--format"]),
+        (
+            &["mrc", "--help"],
+            &["--policies", "--sizes", "--sample", "--json", "--html"],
+        ),
         (&["drive", "show", "--help"], &["--set"]),
         (
             &["drive", "prepare", "--help"],
