@@ -270,6 +270,16 @@ async fn at_the_end(files: Rc<StorFiles>, cpu: Cpu) {
         let right = all_right(there, query);
         assert_eq!(told(&found.nearest), right, "from byte {offset} on");
     }
+    // More answers than a command has room for.
+    let many = Query {
+        count: 65_536,
+        ..query
+    };
+    let mut room = vec![0; 150_003];
+    let extent = Extent::new(0, room.len() as u64);
+    let found = files.nearest(&cpu, handle, extent, many, &mut room).await;
+    let found = told(&found.expect("it is searched").nearest);
+    assert!(found == all_right(&data[..150_003], many) && found[0].len() == 585);
     for (vectors, vector_bytes, count) in [
         (&[0; 6][..], 6, 1),
         (&[], 4, 1),

@@ -18,7 +18,7 @@ use wharf_runtime::Op;
 use wharf_runtime::rw_gate::Entry;
 use wharf_runtime::wake::Pause;
 use wharf_wire::dma::PAGE_BYTES;
-use wharf_wire::file::{STEPS_MAX, VectorFunction};
+use wharf_wire::file::{STEPS_MAX, VECTOR_HEAD_BYTES, VectorFunction};
 
 use super::model::Place;
 use super::{Compute, DRIVE_BYTES_MAX, DriveRan, HostRan, Places};
@@ -68,6 +68,16 @@ impl OwnQuery {
     /// How many vectors it has.
     fn len(&self) -> usize {
         self.vectors.len() / self.vector_bytes
+    }
+
+    /// Whether the drive can look for all of it at once: a command has room for its vectors and for the answers.
+    fn is_for(&self, client: &StorClient) -> bool {
+        let answer = NEIGHBOUR_BYTES.saturating_mul(self.count as usize);
+        let each = self.vector_bytes.next_multiple_of(8).saturating_add(answer);
+        let bytes = each
+            .saturating_mul(self.len())
+            .saturating_add(VECTOR_HEAD_BYTES);
+        self.len() <= VECTORS_MAX && bytes <= client.bytes_max()
     }
 
     /// Puts what was found of another part beside what was found of one. In that, vectors have numbers from `before` on.
@@ -168,7 +178,7 @@ impl Cached {
         let step = split_bytes(query.vector_bytes());
         let can = there.bytes <= DRIVE_BYTES_MAX
             && there.bytes >= query.vector_bytes()
-            && query.len() <= VECTORS_MAX;
+            && query.is_for(&self.client);
         if compute == Compute::Host || !can {
             return None;
         }
@@ -408,7 +418,7 @@ impl StorClient {
             if chunk < own.vector_bytes() {
                 break;
             }
-            if chunk > DRIVE_BYTES_MAX || own.len() > VECTORS_MAX {
+            if chunk > DRIVE_BYTES_MAX || !own.is_for(self) {
                 return Ok(None);
             }
             let Some((_, nearest)) = self.nearest_on_drive(handle, part, &own).await? else {
