@@ -126,6 +126,14 @@ pub fn new_drive_near(cores: u32, near_bytes: u64) -> Drive {
     drive.with_new_files(NEW)
 }
 
+/// A drive with so many bytes of memory for what it computes.
+pub fn new_drive_computing(cores: u32, compute_bytes: u64) -> Drive {
+    let mut config = config(cores, PAGES);
+    config.memory.compute_bytes = compute_bytes;
+    let drive = Drive::new(config).expect("a drive");
+    drive.with_new_files(NEW)
+}
+
 /// A drive that has power, and clients that wait for it to be ready.
 struct Powered {
     machine: Machine,

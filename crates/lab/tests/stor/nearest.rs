@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use wharf_drive::Drive;
 use wharf_files::{Errno, Handle, OpenFlags};
 use wharf_host::design::Amount;
 use wharf_host::files::{FileClient, Neighbour, Query};
@@ -13,7 +14,7 @@ use wharf_host::{Design, DesignConfig};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
-use crate::machine::{OneClient, run_in};
+use crate::machine::{OneClient, new_drive, new_drive_computing, run_in, run_on};
 
 const THREADS: u32 = 2;
 
@@ -270,16 +271,15 @@ async fn at_the_end(files: Rc<StorFiles>, cpu: Cpu) {
         let right = all_right(there, query);
         assert_eq!(told(&found.nearest), right, "from byte {offset} on");
     }
-    // More answers than a command has room for.
-    let many = Query {
-        count: 65_536,
-        ..query
-    };
-    let mut room = vec![0; 150_003];
-    let extent = Extent::new(0, room.len() as u64);
-    let found = files.nearest(&cpu, handle, extent, many, &mut room).await;
-    let found = told(&found.expect("it is searched").nearest);
-    assert!(found == all_right(&data[..150_003], many) && found[0].len() == 585);
+    // More answers than a command, or the drive's memory, has room for.
+    for count in [20_000, 60_000, 65_536] {
+        let many = Query { count, ..query };
+        let mut room = vec![0; 150_003];
+        let extent = Extent::new(0, room.len() as u64);
+        let found = files.nearest(&cpu, handle, extent, many, &mut room).await;
+        let found = told(&found.expect("it is searched").nearest);
+        assert!(found == all_right(&data[..150_003], many) && found[0].len() == 585);
+    }
     for (vectors, vector_bytes, count) in [
         (&[0; 6][..], 6, 1),
         (&[], 4, 1),
@@ -300,9 +300,9 @@ async fn at_the_end(files: Rc<StorFiles>, cpu: Cpu) {
     }
 }
 
-#[test]
-fn what_ends_within_a_range_is_searched_as_far_as_it_goes() {
-    for cache in [CacheMode::Near, CacheMode::WriteBack, CacheMode::None] {
+/// Searches on such drives, by every way to choose.
+fn at_the_end_on(drive: impl Fn() -> Drive, caches: &[CacheMode]) {
+    for cache in caches.iter().copied() {
         for compute in COMPUTES {
             let own = StorConfig {
                 cache,
@@ -317,11 +317,24 @@ fn what_ends_within_a_range_is_searched_as_far_as_it_goes() {
             };
             let space = DmaSpace::new(PAGE_BYTES);
             let stor = Arc::new(Stor::new(&config, &own, &space).expect("memory"));
-            run_in(&space, 2, 1, own, move |one: OneClient| {
+            run_on(drive(), &space, 1, own, move |one: OneClient| {
                 let cpu = one.cpu.clone();
                 let files = Rc::new(stor.files_of(one.client, one.index));
                 at_the_end(files, cpu)
             });
         }
     }
+}
+
+#[test]
+fn what_ends_within_a_range_is_searched_as_far_as_it_goes() {
+    let caches = [CacheMode::Near, CacheMode::WriteBack, CacheMode::None];
+    at_the_end_on(|| new_drive(2), &caches);
+}
+
+/// A drive that had no memory for a part refused the whole search.
+#[test]
+fn what_the_drive_has_no_memory_for_is_searched_by_the_host() {
+    let caches = [CacheMode::Near, CacheMode::None];
+    at_the_end_on(|| new_drive_computing(2, 200 << 10), &caches);
 }

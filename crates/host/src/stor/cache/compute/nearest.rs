@@ -19,10 +19,12 @@ use wharf_runtime::rw_gate::Entry;
 use wharf_runtime::wake::Pause;
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::file::{STEPS_MAX, VECTOR_HEAD_BYTES, VectorFunction};
+use wharf_wire::status::StatusCode;
 
 use super::model::Place;
 use super::{Compute, DRIVE_BYTES_MAX, DriveRan, HostRan, Places};
 use crate::design::Touch;
+use crate::error::IoError;
 use crate::files::{FileError, Found, Query};
 use crate::span::Extent;
 use crate::stor::StorClient;
@@ -159,7 +161,7 @@ impl Cached {
         let (own, own_touch) = own?;
         let (other, other_touch) = match other? {
             Some(found) => found,
-            // The drive's file is shorter than the host knows it to be.
+            // The drive's file is shorter than the host knows it to be, or it has no memory for so much.
             None => {
                 let room = &mut room[..part.bytes as usize];
                 let found = self.nearest_on_host(file, part, (query, true), room);
@@ -315,7 +317,7 @@ impl Cached {
     }
 }
 
-/// What the drive found; nothing if its file is shorter.
+/// What the drive found; nothing if its file is shorter, or it has no memory for it.
 type Answer = Result<Option<(Nearest, Touch)>, FileError>;
 
 /// A part that the drive has begun.
@@ -329,6 +331,16 @@ impl Begun {
             }
             Pause::default().await;
         }
+    }
+}
+
+/// Whether the drive refuses what is right but for how much memory it takes.
+fn is_too_much(error: &FileError) -> bool {
+    match error {
+        FileError::Io(IoError::Status { status, .. }) => {
+            status.code() == Some(StatusCode::InvalidField)
+        }
+        _ => false,
     }
 }
 
@@ -363,7 +375,7 @@ fn without(all: Extent, part: Extent) -> Extent {
 }
 
 impl StorClient {
-    /// Has the drive find the nearest of an extent; nothing if its file ends before that.
+    /// Has the drive find the nearest of an extent; nothing if its file ends before that, or it has no memory for it.
     async fn nearest_on_drive(
         &self,
         handle: Handle,
@@ -387,7 +399,10 @@ impl StorClient {
             vector.step_with(VectorFunction::Nearest, about, from.clone(), to);
             vector.whole();
         }
-        let computed = self.vector(&vector).await?;
+        let computed = match self.vector(&vector).await {
+            Err(error) if is_too_much(&error) => return Ok(None),
+            computed => computed?,
+        };
         match computed.steps.iter().find_map(|step| step.failed) {
             None => {}
             Some(Errno::ENODATA) => return Ok(None),
@@ -402,7 +417,7 @@ impl StorClient {
         Ok(Some((computed, nearest)))
     }
 
-    /// Has the drive find all of it, part by part; nothing if its file ends before that.
+    /// Has the drive find all of it, part by part; nothing if its file ends before that, or it has no memory for a part.
     pub(in crate::stor::cache) async fn nearest_past(
         &self,
         handle: Handle,
