@@ -3,7 +3,11 @@
 
 use crate::Policy;
 use crate::ghosts::Ghosts;
-use crate::lists::{Links, List};
+use crate::lists::Lists;
+
+/// The lists of frames: pages that were used once, and again.
+const ONCE: usize = 0;
+const AGAIN: usize = 1;
 
 /// Where a page that comes was before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,10 +20,7 @@ enum From {
 /// See the module.
 #[derive(Debug)]
 pub struct Arc {
-    links: Links,
-    once: List,
-    again: List,
-    is_again: Vec<bool>,
+    lists: Lists<2>,
     keys: Vec<u64>,
     once_gone: Ghosts,
     again_gone: Ghosts,
@@ -52,13 +53,14 @@ impl Arc {
 
     /// Gives up a page of the list that is too long.
     fn replace(&mut self, from: From) -> u32 {
-        let once = f64::from(self.once.len());
+        let once = f64::from(self.lists.list(ONCE).len());
         let is_long = once > self.once_wanted || once == self.once_wanted && from == From::Again;
-        let (list, gone) = match !self.once.is_empty() && is_long || self.again.is_empty() {
-            true => (&mut self.once, &mut self.once_gone),
-            false => (&mut self.again, &mut self.again_gone),
+        let is_empty = |list| self.lists.list(list).is_empty();
+        let (list, gone) = match !is_empty(ONCE) && is_long || is_empty(AGAIN) {
+            true => (ONCE, &mut self.once_gone),
+            false => (AGAIN, &mut self.again_gone),
         };
-        let frame = self.links.pop(list);
+        let frame = self.lists.pop(list);
         gone.push(self.keys[frame as usize]);
         frame
     }
@@ -67,10 +69,7 @@ impl Arc {
 impl Policy for Arc {
     fn new(frames: u32) -> Arc {
         Arc {
-            links: Links::new(frames),
-            once: List::default(),
-            again: List::default(),
-            is_again: vec![false; frames as usize],
+            lists: Lists::new(frames),
             keys: vec![0; frames as usize],
             once_gone: Ghosts::new(frames),
             again_gone: Ghosts::new(frames.saturating_mul(2)),
@@ -82,26 +81,21 @@ impl Policy for Arc {
 
     #[inline]
     fn hit(&mut self, frame: u32) {
-        if self.is_again[frame as usize] {
-            self.links.renew(&mut self.again, frame);
-            return;
-        }
-        self.is_again[frame as usize] = true;
-        self.links.remove(&mut self.once, frame);
-        self.links.push(&mut self.again, frame);
+        self.lists.remove(frame);
+        self.lists.push(AGAIN, frame);
     }
 
     fn evict(&mut self, key: u64) -> u32 {
         let from = self.look(key);
         self.coming = Some((key, from));
         if from == From::Nowhere {
-            let all_once = self.once.len() + self.once_gone.len();
+            let all_once = self.lists.list(ONCE).len() + self.once_gone.len();
             if all_once >= self.frames && self.once_gone.len() == 0 {
-                return self.links.pop(&mut self.once);
+                return self.lists.pop(ONCE);
             }
             if all_once >= self.frames {
                 self.once_gone.pop();
-            } else if u64::from(all_once + self.again.len() + self.again_gone.len())
+            } else if u64::from(all_once + self.lists.list(AGAIN).len() + self.again_gone.len())
                 >= 2 * u64::from(self.frames)
             {
                 self.again_gone.pop();
@@ -115,21 +109,15 @@ impl Policy for Arc {
             Some((coming, from)) if coming == key => from,
             _ => self.look(key),
         };
-        let is_again = from != From::Nowhere;
-        self.is_again[frame as usize] = is_again;
         self.keys[frame as usize] = key;
-        let list = match is_again {
-            true => &mut self.again,
-            false => &mut self.once,
+        let list = match from {
+            From::Nowhere => ONCE,
+            From::Once | From::Again => AGAIN,
         };
-        self.links.push(list, frame);
+        self.lists.push(list, frame);
     }
 
     fn remove(&mut self, frame: u32) {
-        let list = match self.is_again[frame as usize] {
-            true => &mut self.again,
-            false => &mut self.once,
-        };
-        self.links.remove(list, frame);
+        self.lists.remove(frame);
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Ghosts {
     list: List,
     free: Vec<u32>,
     most: u32,
+    /// See [`Ghosts::recall`].
+    recalled: Option<u64>,
 }
 
 impl Ghosts {
@@ -24,6 +26,7 @@ impl Ghosts {
             list: List::default(),
             free: Vec::new(),
             most,
+            recalled: None,
         }
     }
 
@@ -60,6 +63,16 @@ impl Ghosts {
             self.places.remove(&self.keys[place as usize]);
             self.free.push(place);
         }
+    }
+
+    /// The page of a key is to come, and another one leaves for it: that it was noted is not forgotten until it is there.
+    pub(crate) fn recall(&mut self, key: u64) {
+        self.recalled = self.remove(key).then_some(key);
+    }
+
+    /// Forgets the key of a page that has come; true if it was noted.
+    pub(crate) fn comes_back(&mut self, key: u64) -> bool {
+        self.recalled.take() == Some(key) || self.remove(key)
     }
 
     /// Forgets a key; true if it was noted.

@@ -107,3 +107,55 @@ impl Links {
         }
     }
 }
+
+/// Frames in one of several lists each.
+#[derive(Debug)]
+pub(crate) struct Lists<const N: usize> {
+    links: Links,
+    lists: [List; N],
+    /// The list of each frame that is in one.
+    place: Vec<u8>,
+}
+
+impl<const N: usize> Lists<N> {
+    /// Of frames below `frames`, none of which is in a list.
+    pub(crate) fn new(frames: u32) -> Lists<N> {
+        Lists {
+            links: Links::new(frames),
+            lists: [List::default(); N],
+            place: vec![0; frames as usize],
+        }
+    }
+
+    /// The list that a frame is in.
+    pub(crate) fn place(&self, frame: u32) -> usize {
+        self.place[frame as usize].into()
+    }
+
+    pub(crate) fn list(&self, list: usize) -> &List {
+        &self.lists[list]
+    }
+
+    /// Puts a frame that is in no list before all others of one.
+    pub(crate) fn push(&mut self, list: usize, frame: u32) {
+        self.place[frame as usize] = list as u8;
+        self.links.push(&mut self.lists[list], frame);
+    }
+
+    /// Takes the oldest one of a list; [`NONE`] if there is none.
+    pub(crate) fn pop(&mut self, list: usize) -> u32 {
+        self.links.pop(&mut self.lists[list])
+    }
+
+    /// Takes a frame out of its list.
+    pub(crate) fn remove(&mut self, frame: u32) {
+        let list = self.place(frame);
+        self.links.remove(&mut self.lists[list], frame);
+    }
+
+    /// Puts a frame before all others of its list.
+    pub(crate) fn renew(&mut self, frame: u32) {
+        let list = self.place(frame);
+        self.links.renew(&mut self.lists[list], frame);
+    }
+}

@@ -4,7 +4,11 @@
 
 use crate::Policy;
 use crate::ghosts::Ghosts;
-use crate::lists::{Links, List};
+use crate::lists::Lists;
+
+/// The lists of frames.
+const NEW: usize = 0;
+const MAIN: usize = 1;
 
 /// Uses that are counted at most.
 const USES_MAX: u8 = 3;
@@ -15,25 +19,20 @@ const USES_STAY: u8 = 2;
 /// See the module.
 #[derive(Debug)]
 pub struct S3Fifo {
-    links: Links,
-    new: List,
-    main: List,
-    is_main: Vec<bool>,
+    lists: Lists<2>,
     uses: Vec<u8>,
     keys: Vec<u64>,
     gone: Ghosts,
     new_most: u32,
     main_most: u32,
     has_evicted: bool,
-    /// Who comes back, from its eviction of another page until it is there.
-    back: Option<u64>,
 }
 
 impl S3Fifo {
     /// The page of a new frame that leaves; none if all are used, and have joined the others.
     fn evict_new(&mut self) -> Option<u32> {
-        while !self.new.is_empty() {
-            let frame = self.links.pop(&mut self.new);
+        while !self.lists.list(NEW).is_empty() {
+            let frame = self.lists.pop(NEW);
             if self.uses[frame as usize] < USES_STAY {
                 self.gone.push(self.keys[frame as usize]);
                 return Some(frame);
@@ -45,20 +44,19 @@ impl S3Fifo {
 
     fn evict_main(&mut self) -> u32 {
         loop {
-            let frame = self.links.pop(&mut self.main);
+            let frame = self.lists.pop(MAIN);
             let uses = &mut self.uses[frame as usize];
             if *uses == 0 {
                 return frame;
             }
             *uses -= 1;
-            self.links.push(&mut self.main, frame);
+            self.lists.push(MAIN, frame);
         }
     }
 
     fn join_main(&mut self, frame: u32) {
-        self.is_main[frame as usize] = true;
         self.uses[frame as usize] = 0;
-        self.links.push(&mut self.main, frame);
+        self.lists.push(MAIN, frame);
     }
 }
 
@@ -66,17 +64,13 @@ impl Policy for S3Fifo {
     fn new(frames: u32) -> S3Fifo {
         let share = |tenths: u64| (u64::from(frames) * tenths / 10) as u32;
         S3Fifo {
-            links: Links::new(frames),
-            new: List::default(),
-            main: List::default(),
-            is_main: vec![false; frames as usize],
+            lists: Lists::new(frames),
             uses: vec![0; frames as usize],
             keys: vec![0; frames as usize],
             gone: Ghosts::new(share(9)),
             new_most: share(1).max(1),
             main_most: frames - share(1).max(1),
             has_evicted: false,
-            back: None,
         }
     }
 
@@ -88,29 +82,24 @@ impl Policy for S3Fifo {
 
     fn evict(&mut self, key: u64) -> u32 {
         self.has_evicted = true;
-        self.back = self.gone.remove(key).then_some(key);
-        if self.main.len() > self.main_most || self.new.is_empty() {
+        self.gone.recall(key);
+        if self.lists.list(MAIN).len() > self.main_most || self.lists.list(NEW).is_empty() {
             return self.evict_main();
         }
         self.evict_new().unwrap_or_else(|| self.evict_main())
     }
 
     fn insert(&mut self, frame: u32, key: u64) {
-        let comes_back = self.back.take() == Some(key) || self.gone.remove(key);
         self.keys[frame as usize] = key;
-        if comes_back || !self.has_evicted && self.new.len() >= self.new_most {
+        let is_full = self.lists.list(NEW).len() >= self.new_most;
+        if self.gone.comes_back(key) || !self.has_evicted && is_full {
             return self.join_main(frame);
         }
-        self.is_main[frame as usize] = false;
         self.uses[frame as usize] = 0;
-        self.links.push(&mut self.new, frame);
+        self.lists.push(NEW, frame);
     }
 
     fn remove(&mut self, frame: u32) {
-        let list = match self.is_main[frame as usize] {
-            true => &mut self.main,
-            false => &mut self.new,
-        };
-        self.links.remove(list, frame);
+        self.lists.remove(frame);
     }
 }

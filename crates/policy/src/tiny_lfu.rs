@@ -6,24 +6,17 @@
 //! uses as there are frames: so pages that are not in the cache are counted too.
 
 use crate::Policy;
-use crate::lists::{Links, List};
+use crate::lists::Lists;
 
-/// Where a page is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    New,
-    Joined,
-    Used,
-}
+/// The lists of frames: new pages, those that joined the others, and those of them that were used again.
+const NEW: usize = 0;
+const JOINED: usize = 1;
+const USED: usize = 2;
 
 /// See the module.
 #[derive(Debug)]
 pub struct TinyLfu {
-    links: Links,
-    new: List,
-    joined: List,
-    used: List,
-    places: Vec<Place>,
+    lists: Lists<3>,
     keys: Vec<u64>,
     new_most: u32,
     used_most: u32,
@@ -31,32 +24,13 @@ pub struct TinyLfu {
 }
 
 impl TinyLfu {
-    fn push(&mut self, frame: u32, place: Place) {
-        self.places[frame as usize] = place;
-        let list = match place {
-            Place::New => &mut self.new,
-            Place::Joined => &mut self.joined,
-            Place::Used => &mut self.used,
-        };
-        self.links.push(list, frame);
-    }
-
-    fn take(&mut self, frame: u32) {
-        let list = match self.places[frame as usize] {
-            Place::New => &mut self.new,
-            Place::Joined => &mut self.joined,
-            Place::Used => &mut self.used,
-        };
-        self.links.remove(list, frame);
-    }
-
     /// The page beside the new ones that leaves next, if there is one.
     fn oldest(&self) -> Option<u32> {
-        match (self.joined.is_empty(), self.used.is_empty()) {
-            (false, _) => Some(self.joined.oldest()),
-            (true, false) => Some(self.used.oldest()),
-            (true, true) => None,
-        }
+        let of = |list| self.lists.list(list);
+        let list = [JOINED, USED]
+            .into_iter()
+            .find(|list| !of(*list).is_empty());
+        list.map(|list| of(list).oldest())
     }
 }
 
@@ -64,11 +38,7 @@ impl Policy for TinyLfu {
     fn new(frames: u32) -> TinyLfu {
         let new_most = (frames / 100).max(1);
         TinyLfu {
-            links: Links::new(frames),
-            new: List::default(),
-            joined: List::default(),
-            used: List::default(),
-            places: vec![Place::New; frames as usize],
+            lists: Lists::new(frames),
             keys: vec![0; frames as usize],
             new_most,
             used_most: (u64::from(frames - new_most) * 4 / 5) as u32,
@@ -79,51 +49,48 @@ impl Policy for TinyLfu {
     #[inline]
     fn hit(&mut self, frame: u32) {
         self.sketch.add(self.keys[frame as usize]);
-        match self.places[frame as usize] {
-            Place::New => self.links.renew(&mut self.new, frame),
-            Place::Used => self.links.renew(&mut self.used, frame),
-            Place::Joined => {
-                self.take(frame);
-                self.push(frame, Place::Used);
-                if self.used.len() > self.used_most {
-                    let oldest = self.links.pop(&mut self.used);
-                    self.push(oldest, Place::Joined);
-                }
-            }
+        if self.lists.place(frame) != JOINED {
+            return self.lists.renew(frame);
+        }
+        self.lists.remove(frame);
+        self.lists.push(USED, frame);
+        if self.lists.list(USED).len() > self.used_most {
+            let oldest = self.lists.pop(USED);
+            self.lists.push(JOINED, oldest);
         }
     }
 
     fn evict(&mut self, _key: u64) -> u32 {
         let Some(oldest) = self.oldest() else {
-            return self.links.pop(&mut self.new);
+            return self.lists.pop(NEW);
         };
-        if self.new.len() < self.new_most {
-            self.take(oldest);
+        if self.lists.list(NEW).len() < self.new_most {
+            self.lists.remove(oldest);
             return oldest;
         }
-        let newcomer = self.links.pop(&mut self.new);
+        let newcomer = self.lists.pop(NEW);
         let often = |frame: u32| self.sketch.count(self.keys[frame as usize]);
         if often(newcomer) <= often(oldest) {
             return newcomer;
         }
-        self.take(oldest);
-        self.push(newcomer, Place::Joined);
+        self.lists.remove(oldest);
+        self.lists.push(JOINED, newcomer);
         oldest
     }
 
     fn insert(&mut self, frame: u32, key: u64) {
         self.sketch.add(key);
         self.keys[frame as usize] = key;
-        self.push(frame, Place::New);
+        self.lists.push(NEW, frame);
         // Who leaves the new ones while there is room elsewhere joins the others.
-        if self.new.len() > self.new_most {
-            let oldest = self.links.pop(&mut self.new);
-            self.push(oldest, Place::Joined);
+        if self.lists.list(NEW).len() > self.new_most {
+            let oldest = self.lists.pop(NEW);
+            self.lists.push(JOINED, oldest);
         }
     }
 
     fn remove(&mut self, frame: u32) {
-        self.take(frame);
+        self.lists.remove(frame);
     }
 }
 
