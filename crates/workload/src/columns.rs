@@ -69,15 +69,14 @@ impl FromStr for Columns {
                 ("offset", _) => columns.offset = column()?,
                 ("size", _) => columns.size = column()?,
                 ("stream", _) => columns.stream = column()?,
-                ("unit", "byte" | "bytes") => columns.unit = Some(Unit::Byte),
-                ("unit", "sector" | "sectors") => columns.unit = Some(Unit::Sector),
-                ("unit", "page" | "pages") => columns.unit = Some(Unit::Page),
-                ("unit", _) => return Err(bad("unit is byte, sector or page".into())),
-                ("time", "s") => columns.time = Some(TimeUnit::S),
-                ("time", "ms") => columns.time = Some(TimeUnit::Ms),
-                ("time", "us") => columns.time = Some(TimeUnit::Us),
-                ("time", "ns") => columns.time = Some(TimeUnit::Ns),
-                ("time", _) => return Err(bad("time is s, ms, us or ns".into())),
+                ("unit", unit) => match Unit::by_name(unit.strip_suffix('s').unwrap_or(unit)) {
+                    None => return Err(bad("unit is byte, sector or page".into())),
+                    known => columns.unit = known,
+                },
+                ("time", unit) => match TimeUnit::by_name(unit) {
+                    None => return Err(bad("time is s, ms, us or ns".into())),
+                    known => columns.time = known,
+                },
                 ("read", _) => columns.read = Some(value.to_string()),
                 _ => {
                     let keys = "timestamp, op, offset, size, stream, unit, time, read";
@@ -255,13 +254,9 @@ fn unit_of(name: &str) -> Option<Unit> {
 }
 
 fn time_unit_of(name: &str) -> Option<TimeUnit> {
-    let units = [
-        ("ns", TimeUnit::Ns),
-        ("us", TimeUnit::Us),
-        ("ms", TimeUnit::Ms),
-    ];
-    let found = units.into_iter().find(|(suffix, _)| name.ends_with(suffix));
-    found.map(|(_, unit)| unit)
+    let units = ["ns", "us", "ms"].into_iter();
+    let mut found = units.filter(|suffix| name.ends_with(suffix));
+    found.next().and_then(TimeUnit::by_name)
 }
 
 /// The unit that times have, by what they look like; nothing if they may have several.
@@ -427,15 +422,10 @@ impl<'a> Table<'a> {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = |unit: Unit| match unit {
-            Unit::Byte => "bytes",
-            Unit::Sector => "sectors",
-            Unit::Page => "pages",
-        };
         let (offset, of_offset) = self.offset;
-        write!(f, "offset in column {} ({})", offset + 1, unit(of_offset))?;
+        write!(f, "offset in column {} ({}s)", offset + 1, of_offset.name())?;
         match self.size {
-            Some((column, of_size)) => write!(f, ", size in {} ({})", column + 1, unit(of_size))?,
+            Some((column, of_size)) => write!(f, ", size in {} ({}s)", column + 1, of_size.name())?,
             None => write!(f, ", each request of one of them")?,
         }
         match self.op {
@@ -443,13 +433,7 @@ impl fmt::Display for Layout {
             None => write!(f, ", all of them reads")?,
         }
         if let Some((column, time)) = self.timestamp {
-            let time = match time {
-                TimeUnit::S => "s",
-                TimeUnit::Ms => "ms",
-                TimeUnit::Us => "us",
-                TimeUnit::Ns => "ns",
-            };
-            write!(f, ", time in {} ({time})", column + 1)?;
+            write!(f, ", time in {} ({})", column + 1, time.name())?;
         }
         match self.stream {
             Some(column) => write!(f, ", device in {}", column + 1),

@@ -163,6 +163,26 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
+    /// All of them, with their names.
+    const ALL: [(&'static str, TimeUnit); 4] = [
+        ("s", TimeUnit::S),
+        ("ms", TimeUnit::Ms),
+        ("us", TimeUnit::Us),
+        ("ns", TimeUnit::Ns),
+    ];
+
+    /// The one of this name.
+    pub(crate) fn by_name(name: &str) -> Option<TimeUnit> {
+        let found = TimeUnit::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, unit)| *unit)
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        let found = TimeUnit::ALL.iter().find(|(_, unit)| *unit == self);
+        found.expect("all are listed").0
+    }
+
     /// Nanoseconds in one.
     pub fn ns(self) -> u64 {
         match self {
@@ -186,6 +206,25 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All of them, with their names.
+    const ALL: [(&'static str, Unit); 3] = [
+        ("byte", Unit::Byte),
+        ("sector", Unit::Sector),
+        ("page", Unit::Page),
+    ];
+
+    /// The one of this name.
+    pub(crate) fn by_name(name: &str) -> Option<Unit> {
+        let found = Unit::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, unit)| *unit)
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        let found = Unit::ALL.iter().find(|(_, unit)| *unit == self);
+        found.expect("all are listed").0
+    }
+
     /// Bytes in one.
     pub fn bytes(self) -> u64 {
         match self {
@@ -215,23 +254,13 @@ impl AsciiLayout {
 
 impl fmt::Display for AsciiLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = match self.time {
-            TimeUnit::S => "s",
-            TimeUnit::Ms => "ms",
-            TimeUnit::Us => "us",
-            TimeUnit::Ns => "ns",
-        };
-        let unit = |unit| match unit {
-            Unit::Byte => "byte",
-            Unit::Sector => "sector",
-            Unit::Page => "page",
-        };
         let read = u8::from(self.read_is_one);
         write!(
             f,
-            "time={time},offset={},size={},read={read}",
-            unit(self.offset),
-            unit(self.size)
+            "time={},offset={},size={},read={read}",
+            self.time.name(),
+            self.offset.name(),
+            self.size.name()
         )
     }
 }
@@ -251,17 +280,14 @@ impl FromStr for AsciiLayout {
                 .split_once('=')
                 .ok_or_else(|| bad(format!("\"{part}\" is not key=value")))?;
             match (key, value) {
-                ("time", "s") => time = Some(TimeUnit::S),
-                ("time", "ms") => time = Some(TimeUnit::Ms),
-                ("time", "us") => time = Some(TimeUnit::Us),
-                ("time", "ns") => time = Some(TimeUnit::Ns),
+                ("time", unit) => match TimeUnit::by_name(unit) {
+                    None => return Err(bad("time is s, ms, us or ns".to_owned())),
+                    known => time = known,
+                },
                 ("offset" | "size", unit) => {
-                    let unit = match unit {
-                        "byte" => Unit::Byte,
-                        "sector" => Unit::Sector,
-                        "page" => Unit::Page,
-                        _ => return Err(bad(format!("{key} is byte, sector or page"))),
-                    };
+                    let known = Unit::by_name(unit);
+                    let unit =
+                        known.ok_or_else(|| bad(format!("{key} is byte, sector or page")))?;
                     *(if key == "offset" {
                         &mut offset
                     } else {
@@ -270,7 +296,6 @@ impl FromStr for AsciiLayout {
                 }
                 ("read", "1") => read = Some(true),
                 ("read", "0") => read = Some(false),
-                ("time", _) => return Err(bad("time is s, ms, us or ns".to_owned())),
                 ("read", _) => return Err(bad("read is 0 or 1".to_owned())),
                 _ => return Err(bad(format!("no key \"{key}\" (time, offset, size, read)"))),
             }

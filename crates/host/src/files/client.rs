@@ -114,19 +114,17 @@ impl Query<'_> {
         }
     }
 
-    /// For each of its vectors the nearest of the whole vectors in `data`, of which the first one has a number.
+    /// For each of its vectors the nearest of the whole vectors in `data`.
     ///
     /// # Errors
     /// `EINVAL` of what is no query.
-    pub fn nearest_of(&self, data: &[u8], first: u64) -> Result<Vec<Vec<Neighbour>>, Errno> {
+    pub fn nearest_of(&self, data: &[u8]) -> Result<Vec<Vec<Neighbour>>, Errno> {
         let vectors = self.each()?;
         let data = &data[..data.len() - data.len() % self.vector_bytes];
         let nearest = |vector| {
             let found = wharf_compute::whole(Function::Nearest, vector, self.count, data);
             let (_, bytes) = found.map_err(|_| Errno::EINVAL)?;
-            let mut nearest = Neighbour::all_of(&bytes);
-            nearest.iter_mut().for_each(|one| one.number += first);
-            Ok(nearest)
+            Ok(Neighbour::all_of(&bytes))
         };
         vectors.map(nearest).collect()
     }
@@ -262,7 +260,7 @@ pub trait FileClient: 'static {
             false => &[],
         };
         let pages = read.bytes.div_ceil(PAGE_BYTES as u64) as u32 * query.each()?.len() as u32;
-        let nearest = cpu.work_n(Op::DistancePage, pages, || query.nearest_of(data, 0));
+        let nearest = cpu.work_n(Op::DistancePage, pages, || query.nearest_of(data));
         Ok(Found {
             bytes: read.bytes,
             nearest: nearest?,

@@ -1,7 +1,6 @@
 //! Curves as one self-contained page.
 
 use super::Curves;
-use crate::report::format;
 use crate::report::html::{CHARTS, Escaped, HEAD, STYLE, in_script};
 
 const CURVES: &str = include_str!("../report/assets/curves.js");
@@ -28,30 +27,15 @@ pub fn render(curves: &Curves) -> String {
 }
 
 fn table(curves: &Curves) -> String {
-    let policies = curves.policies();
-    let heads: String = policies
-        .iter()
-        .map(|policy| format!("<th>{policy}</th>"))
-        .collect();
-    let line = |pages: u64| {
-        let of_size = || curves.rows.iter().filter(|row| row.cache_pages == pages);
-        let share = of_size().next().map_or(0.0, |row| row.cache_share);
-        let ratio = |policy: &&str| {
-            let row = of_size().find(|row| row.policy == *policy);
-            row.map_or(String::from("<td></td>"), |row| {
-                format!("<td>{:.4}</td>", row.hit_ratio)
-            })
-        };
-        let ratios: String = policies.iter().map(ratio).collect();
-        format!(
-            "<tr><th>{}</th><td>{}</td><td>{}</td>{ratios}</tr>\n",
-            format::bytes(pages * curves.page_bytes),
-            format::grouped(pages),
-            format::percent(share),
-        )
+    let cell = |tag, text: &str| format!("<{tag}>{text}</{tag}>");
+    let heads: String = curves.heads().iter().map(|head| cell("th", head)).collect();
+    let line = |line: Vec<String>| {
+        let (size, figures) = line.split_first().expect("it begins with a size");
+        let figures: String = figures.iter().map(|figure| cell("td", figure)).collect();
+        format!("<tr>{}{figures}</tr>\n", cell("th", size))
     };
-    let lines: String = curves.sizes().into_iter().map(line).collect();
+    let lines: String = curves.lines().into_iter().map(line).collect();
     format!(
-        "<table class=\"figures\">\n<thead><tr><th>size</th><th>pages</th><th>share, %</th>{heads}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>"
+        "<table class=\"figures\">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>"
     )
 }

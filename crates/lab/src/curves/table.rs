@@ -1,5 +1,6 @@
 //! Curves as a table: a line for each size, a column for each policy.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Curves;
@@ -8,23 +9,10 @@ use crate::report::table::aligned;
 
 impl fmt::Display for Curves {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let policies = self.policies();
-        let heads = ["size", "pages", "share, %"];
-        let heads: Vec<&str> = heads.into_iter().chain(policies.iter().copied()).collect();
-        let lines = self.sizes().into_iter().map(|pages| {
-            let of_size = || self.rows.iter().filter(|row| row.cache_pages == pages);
-            let share = of_size().next().map_or(0.0, |row| row.cache_share);
-            let size = format::bytes(pages * self.page_bytes);
-            let first = [size, format::grouped(pages), format::percent(share)];
-            let ratios = policies.iter().map(|policy| {
-                let row = of_size().find(|row| row.policy == *policy);
-                row.map_or(String::new(), |row| format!("{:.4}", row.hit_ratio))
-            });
-            first.into_iter().chain(ratios).collect::<Vec<String>>()
-        });
         writeln!(f, "{}: {}", self.trace, self.heading())?;
         writeln!(f)?;
-        writeln!(f, "{}", aligned(&heads, lines, 1, 2))?;
+        let lines = self.lines().into_iter();
+        writeln!(f, "{}", aligned(&self.heads(), lines, 1, 2))?;
         write!(
             f,
             "Hit ratios: the share of uses of a page that found it in the cache."
@@ -49,7 +37,7 @@ impl Curves {
     }
 
     /// The policies, in the order in which they were asked for.
-    pub(super) fn policies(&self) -> Vec<&'static str> {
+    fn policies(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Vec::new();
         for row in &self.rows {
             if !names.contains(&row.policy) {
@@ -59,11 +47,25 @@ impl Curves {
         names
     }
 
-    /// The sizes in pages, the least first.
-    pub(super) fn sizes(&self) -> Vec<u64> {
-        let mut sizes: Vec<u64> = self.rows.iter().map(|row| row.cache_pages).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
+    /// A line for each size, the least first: how large that is, in pages, by the pages that are used, and what each policy hits.
+    pub(super) fn lines(&self) -> Vec<Vec<String>> {
+        let mut lines: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for row in &self.rows {
+            let line = lines.entry(row.cache_pages).or_insert_with(|| {
+                vec![
+                    format::bytes(row.cache_bytes),
+                    format::grouped(row.cache_pages),
+                    format::percent(row.cache_share),
+                ]
+            });
+            line.push(format!("{:.4}", row.hit_ratio));
+        }
+        lines.into_values().collect()
+    }
+
+    /// What stands above these lines.
+    pub(super) fn heads(&self) -> Vec<&'static str> {
+        let first = ["size", "pages", "share, %"].into_iter();
+        first.chain(self.policies()).collect()
     }
 }

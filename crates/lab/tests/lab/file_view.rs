@@ -8,19 +8,19 @@ use wharf_drive::DriveConfig;
 use wharf_drive::config::{MediaKind, TokenCheck};
 use wharf_host::ext4_model::{Ext4Config, Ext4Model};
 use wharf_host::omni::{Caches, Omni, OmniConfig};
-use wharf_host::stor::{CacheMode, Compute, Placement, Stor, StorConfig};
+use wharf_host::stor::{CacheMode, Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, find};
 use wharf_lab::input::{FilesFrom, Input, Plan, TraceFrom};
 use wharf_lab::replay::{Engine, Setup};
 use wharf_lab::report;
 use wharf_lab::result::{Comparison, Row};
-use wharf_workload::files::{FileJob, FileOp, FileOpKind, FileSpec, Personality, write_file_trace};
+use wharf_workload::files::{FileJob, FileOpKind, FileSpec, Personality, write_file_trace};
 use wharf_workload::generate::Pattern;
 
 use crate::support::{self, generated, planned, setup, setup_on, small, small_and_quick};
 
-fn spec(personality: Personality) -> FileSpec {
+pub fn spec(personality: Personality) -> FileSpec {
     FileSpec {
         personality,
         requests: 4_000,
@@ -64,7 +64,7 @@ fn four_clients() -> Setup {
     setup
 }
 
-fn run(setup: &Setup, plan: &Arc<Plan>, names: &[&str]) -> Comparison {
+pub fn run(setup: &Setup, plan: &Arc<Plan>, names: &[&str]) -> Comparison {
     let request = Compare {
         setup: setup.clone(),
         designs: names
@@ -166,7 +166,7 @@ fn equal_runs_of_files_give_equal_reports() {
     assert_eq!(back.rows[0].file_operations.len(), 6);
 }
 
-fn in_memory() -> Setup {
+pub fn in_memory() -> Setup {
     let mut drive = small();
     drive.media.kind = MediaKind::Ram;
     Setup {
@@ -178,7 +178,7 @@ fn in_memory() -> Setup {
 }
 
 /// A drive with room for what two of them are filled with, and for metadata.
-fn with_room(drive: &DriveConfig) -> DriveConfig {
+pub fn with_room(drive: &DriveConfig) -> DriveConfig {
     let mut drive = drive.clone();
     drive.geometry.blocks_per_plane *= 3;
     drive
@@ -565,127 +565,4 @@ fn bytes_and_not_pages_cross_the_link_where_the_drive_has_a_cache() {
     let share = near_bytes / (0.2 * CACHE_BYTES);
     assert!((0.95..=1.0).contains(&share), "{near_bytes}");
     assert!(both.hit_ratio > both.no_command_hit_ratio, "some are near");
-}
-
-/// Checksums of what was written, by whoever computes them: the checker knows each of them.
-#[test]
-fn a_checksum_is_that_of_the_bytes_wherever_it_is_computed() {
-    let mut setup = Setup {
-        clients: 4,
-        depth: 1,
-        cache_bytes: 1 << 20,
-        ..setup_on(1, with_room(&in_memory().cache().drive))
-    };
-    let mut job = spec(Personality::RandomFiles);
-    (job.files, job.threads, job.requests) = (4, 4, 4_000);
-    (job.request_bytes, job.footprint_bytes) = (4_096, Some(2 << 20));
-    job.job.read_share = 0.6;
-    let made = planned(&of_files(job, 4096), &setup);
-    let files = made.files.as_ref().expect("operations on files");
-    let ops = files.ops.iter().map(|op| match op.kind {
-        FileOpKind::Read => FileOp {
-            kind: FileOpKind::CrcWrite,
-            ..*op
-        },
-        _ => *op,
-    });
-    let mut text = Vec::new();
-    write_file_trace(&files.names, ops, &mut text).unwrap();
-    let from = TraceFrom::Memory {
-        name: "crc".into(),
-        bytes: text.into(),
-    };
-    let input = Input::Files {
-        name: "crc".into(),
-        from: from.operations().unwrap().expect("a trace of files"),
-        unit_bytes: 4096,
-    };
-    let plan = planned(&input, &setup);
-    let mut row = |caches, compute| {
-        let own = OmniConfig {
-            caches,
-            compute,
-            ..OmniConfig::default()
-        };
-        setup.host.design.set::<Omni>(&own);
-        let done = run(&setup, &plan, &["omni"]);
-        done.rows.into_iter().next().expect("one row")
-    };
-    for caches in [Caches::Both, Caches::Host, Caches::None] {
-        for compute in [
-            Compute::Host,
-            Compute::Drive,
-            Compute::Presence,
-            Compute::Dynamic,
-        ] {
-            let row = row(caches, compute);
-            let sums = row.verified_reads;
-            assert!(sums > 2_000, "{caches:?} {compute:?}: {sums}");
-            let by = |gauge| row.gauge(gauge).unwrap_or(0.0);
-            let (host, drive) = (by("computed_by_host"), by("computed_by_drive"));
-            match (caches, compute) {
-                (Caches::None, _) | (_, Compute::Host) => assert_eq!((host, drive), (0.0, 0.0)),
-                (_, Compute::Drive) => assert_eq!((host, drive), (0.0, sums as f64)),
-                (_, Compute::Dynamic) => assert!(host > 4.0 && drive > 4.0, "{host} {drive}"),
-                _ => assert_eq!(host + drive, sums as f64),
-            }
-        }
-    }
-    run(&setup, &plan, &["clock", "ext4-model"]);
-}
-
-/// Vectors that are written meanwhile, by whoever searches them: the checker knows the nearest of each range that nobody was writing.
-#[test]
-fn the_nearest_are_those_of_the_bytes_whoever_searches_them() {
-    let mut setup = Setup {
-        clients: 4,
-        depth: 1,
-        cache_bytes: 1 << 20,
-        ..setup_on(1, with_room(&in_memory().cache().drive))
-    };
-    let mut row = |files, (caches, compute)| {
-        let mut job = spec(Personality::KnnFiles);
-        (job.files, job.threads, job.requests) = (files, 4, 2_000);
-        (job.request_bytes, job.footprint_bytes) = (64 << 10, Some(4 << 20));
-        job.job.read_share = 0.8;
-        let own = OmniConfig {
-            caches,
-            compute,
-            ..OmniConfig::default()
-        };
-        setup.host.design.set::<Omni>(&own);
-        let plan = planned(&of_files(job, 4096), &setup);
-        let done = run(&setup, &plan, &["omni"]);
-        done.rows.into_iter().next().expect("one row")
-    };
-    for caches in [Caches::Both, Caches::Host, Caches::None] {
-        for compute in [
-            Compute::Host,
-            Compute::Drive,
-            Compute::Presence,
-            Compute::Dynamic,
-        ] {
-            for files in [1, 4] {
-                let row = row(files, (caches, compute));
-                let found = row.verified_reads;
-                assert!(found > 1_200, "{caches:?} {compute:?}: {found}");
-                let by = |gauge| row.gauge(gauge).unwrap_or(0.0);
-                let (host, drive) = (by("computed_by_host"), by("computed_by_drive"));
-                let both = by("computed_by_both");
-                match (caches, compute) {
-                    (Caches::None, _) | (_, Compute::Host) => {
-                        assert_eq!(host + drive + both, 0.0);
-                    }
-                    (_, Compute::Drive) => assert_eq!((host, drive), (0.0, found as f64)),
-                    (_, Compute::Dynamic) => {
-                        assert_eq!(host + drive + both, found as f64);
-                        assert!(both > 100.0, "{caches:?}: {host}, {drive}, {both}");
-                    }
-                    _ => assert_eq!((host + drive, both), (found as f64, 0.0)),
-                }
-            }
-        }
-    }
-    let plan = planned(&of_files(spec(Personality::KnnFiles), 4096), &setup);
-    run(&setup, &plan, &["clock", "ext4-model"]);
 }

@@ -13,9 +13,6 @@ use super::room::{Jobs, check_memory};
 use super::trace::{Reading, open};
 use super::{Failure, input, print};
 
-/// The policies if nothing is said.
-const POLICIES: &str = "fifo,lru,clock,sieve,s3-fifo,2q,arc,lirs,w-tinylfu,belady";
-
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The trace; `-`: standard input; or a workload's name (`wharf workloads`).
@@ -30,7 +27,7 @@ pub(super) struct Args {
     seed: Option<u64>,
 
     /// Policies, separated by commas: fifo, lru, clock, sieve, s3-fifo, 2q, arc, lirs, w-tinylfu; and belady, which knows the future and is the bound of all.
-    #[arg(long, value_name = "LIST", default_value = POLICIES, value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", default_values_t = Kind::ALL.map(|(_, kind)| kind), value_delimiter = ',')]
     policies: Vec<Kind>,
 
     /// Sizes of the cache, separated by commas: shares of the pages that the trace uses (5%), numbers of pages of 4 KiB (20000), or bytes with a unit
@@ -92,17 +89,21 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let bar = progress(args.policies.len() * args.sizes.len());
     let curves = uses.curves(&args.policies, &args.sizes, jobs, || bar.inc(1));
     bar.finish_and_clear();
-    let outputs = [(&json, curves.to_json()), (&args.html, render(&curves))];
-    for (path, text) in outputs {
-        if let Some(path) = path {
-            let path_shown = path.display();
-            let cannot = |error| input(format!("cannot write {path_shown}: {error}"));
-            std::fs::write(path, text).map_err(cannot)?;
-        }
+    let write = |path: &Path, text: String| {
+        let cannot = |error| input(format!("cannot write {}: {error}", path.display()));
+        std::fs::write(path, text).map_err(cannot)
+    };
+    if let Some(path) = &args.html {
+        write(path, render(&curves))?;
     }
-    match args.json.is_some() && json.is_none() {
-        true => print(curves.to_json().trim_end()),
-        false => print(&curves.to_string()),
+    match (&args.json, &json) {
+        (Some(_), None) => print(curves.to_json().trim_end()),
+        (_, json) => {
+            if let Some(path) = json {
+                write(path, curves.to_json())?;
+            }
+            print(&curves.to_string());
+        }
     }
     Ok(())
 }
@@ -124,11 +125,7 @@ fn workload(args: &Args) -> Result<(String, Workload), Failure> {
         return Err(input(format!("{name} is a trace: {reason}")));
     }
     let workload = open(&args.trace, &args.reading.options()?)?;
-    let name = match args.trace.file_name() {
-        Some(name) if args.trace != Path::new("-") => name.to_string_lossy().into_owned(),
-        _ => "standard input".into(),
-    };
-    Ok((name, workload))
+    Ok((workload.info().name, workload))
 }
 
 /// A bar on a terminal, and nothing in a pipe.

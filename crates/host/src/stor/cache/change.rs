@@ -1,7 +1,5 @@
 //! Sizes and holes of files of the cache, what is known of them, and making them durable.
 
-use std::ops::Range;
-
 use wharf_files::vfs::Target;
 use wharf_files::{Allocate, Attributes, Kind, SetAttributes, Sync};
 use wharf_runtime::rw_gate::Entry;
@@ -14,10 +12,9 @@ use crate::files::FileError;
 use crate::span::Extent;
 
 impl Cached {
-    /// Has the drive have pages of which the cache has newer ones, which it keeps.
-    pub(super) async fn write_pages(&self, slot: u32, pages: &Range<u64>) -> Result<(), FileError> {
-        let range = (pages.start, pages.end - 1);
-        let written = self.local.write_and_wait(slot, range).await;
+    /// Has the drive have pages, the first and the last one of which are given, of which the cache has newer ones, which it keeps.
+    pub(super) async fn write_pages(&self, slot: u32, pages: (u64, u64)) -> Result<(), FileError> {
+        let written = self.local.write_and_wait(slot, pages).await;
         written.map_err(as_file_error)
     }
 
@@ -28,8 +25,7 @@ impl Cached {
         }
         let first = extent.first_page();
         let range = (first, first + extent.pages() - 1);
-        let written = self.local.write_and_wait(slot, range).await;
-        written.map_err(as_file_error)?;
+        self.write_pages(slot, range).await?;
         let dropped = self.local.discard(slot, range).await;
         dropped.map_err(as_file_error)
     }

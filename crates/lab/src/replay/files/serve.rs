@@ -22,6 +22,15 @@ pub(super) struct Served {
 }
 
 impl Served {
+    /// One that was done.
+    fn done(bytes: u64, touch: Touch) -> Served {
+        Served {
+            bytes,
+            touch,
+            is_failed: false,
+        }
+    }
+
     pub(super) const FAILED: Served = Served {
         bytes: 0,
         touch: Touch {
@@ -204,11 +213,7 @@ impl<F: FileClient> State<F> {
         let found = (done.bytes, format!("{:08x}", done.crc));
         let right = |data: &[u8]| format!("{:08x}", crc32c(data));
         objects.end_computed(object, look, asked, ("the checksum", found), right)?;
-        Ok(Served {
-            bytes: done.bytes,
-            touch: done.touch,
-            is_failed: false,
-        })
+        Ok(Served::done(done.bytes, done.touch))
     }
 
     async fn nearest(
@@ -232,17 +237,13 @@ impl<F: FileClient> State<F> {
             .await;
         let done = done.inspect_err(|_| objects.drop_look(object, look))?;
         let asked = (extent.offset, extent.bytes);
-        let served = Served {
-            bytes: done.bytes,
-            touch: done.touch,
-            is_failed: false,
-        };
+        let served = Served::done(done.bytes, done.touch);
         if objects.are_stamps() {
             objects.end_read(object, look, asked, done.bytes, data)?;
             return Ok(served);
         }
         let found = (done.bytes, told(&done.nearest));
-        let right = |data: &[u8]| told(&query.nearest_of(data, 0).unwrap_or_default());
+        let right = |data: &[u8]| told(&query.nearest_of(data).unwrap_or_default());
         let names = "the nearest vectors";
         objects.end_computed(object, look, asked, (names, found), right)?;
         Ok(served)
@@ -261,11 +262,7 @@ impl<F: FileClient> State<F> {
         let read = read.inspect_err(|_| objects.drop_look(object, look))?;
         let asked = (extent.offset, extent.bytes);
         objects.end_read(object, look, asked, read.bytes, data)?;
-        Ok(Served {
-            bytes: read.bytes,
-            touch: read.touch,
-            is_failed: false,
-        })
+        Ok(Served::done(read.bytes, read.touch))
     }
 }
 

@@ -113,7 +113,7 @@ impl Cached {
             return Err(Errno::EBADF.into());
         }
         // What is no query is refused before anything is read.
-        query.nearest_of(&[], 0)?;
+        query.nearest_of(&[])?;
         let left = self.node(file.slot).bytes().saturating_sub(extent.offset);
         let bytes = extent.bytes.min(left);
         let own = OwnQuery::new(query);
@@ -228,7 +228,7 @@ impl Cached {
         let data = &data[..read.bytes as usize];
         let pages = (data.len().div_ceil(PAGE_BYTES) * query.len()) as u32;
         let found = cpu.work_n(Op::DistancePage, pages, || {
-            query.as_query().nearest_of(data, 0)
+            query.as_query().nearest_of(data)
         });
         let ran = HostRan {
             read_ns: read_ns - begun_ns,
@@ -283,7 +283,7 @@ impl Cached {
         };
         let places = self.places_of(slot, part);
         if places.here > 0 {
-            self.write_pages(slot, &pages).await?;
+            self.write_pages(slot, (first, pages.end - 1)).await?;
         }
         let written_ns = cpu.now();
         let done = self.client.nearest_on_drive(file.handle, part, query);
@@ -424,7 +424,7 @@ impl StorClient {
         extent: Extent,
         query: Query<'_>,
     ) -> Result<Option<Found>, FileError> {
-        query.nearest_of(&[], 0)?;
+        query.nearest_of(&[])?;
         let own = OwnQuery::new(query);
         let (mut found, mut done) = (vec![Vec::new(); own.len()], 0);
         while done < extent.bytes {

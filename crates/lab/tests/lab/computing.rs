@@ -1,0 +1,127 @@
+//! What is computed on files, by the host, the drive, or both: the checker knows each answer.
+
+use std::sync::Arc;
+
+use wharf_host::omni::{Caches, Omni, OmniConfig};
+use wharf_host::stor::Compute;
+use wharf_lab::input::{Input, Plan, TraceFrom};
+use wharf_lab::replay::Setup;
+use wharf_lab::result::Row;
+use wharf_workload::files::{FileOp, FileOpKind, Personality, write_file_trace};
+
+use crate::file_view::{in_memory, of_files, run, spec, with_room};
+use crate::support::{planned, setup_on};
+
+const COMPUTES: [Compute; 4] = [
+    Compute::Host,
+    Compute::Drive,
+    Compute::Presence,
+    Compute::Dynamic,
+];
+
+fn four_clients() -> Setup {
+    Setup {
+        clients: 4,
+        depth: 1,
+        cache_bytes: 1 << 20,
+        ..setup_on(1, with_room(&in_memory().cache().drive))
+    }
+}
+
+/// A plan on `omni` with these caches, and this choice of who computes.
+fn on_omni(setup: &Setup, plan: &Arc<Plan>, (caches, compute): (Caches, Compute)) -> Row {
+    let own = OmniConfig {
+        caches,
+        compute,
+        ..OmniConfig::default()
+    };
+    let mut setup = setup.clone();
+    setup.host.design.set::<Omni>(&own);
+    let done = run(&setup, plan, &["omni"]);
+    done.rows.into_iter().next().expect("one row")
+}
+
+/// Checksums of what was written, by whoever computes them: the checker knows each of them.
+#[test]
+fn a_checksum_is_that_of_the_bytes_wherever_it_is_computed() {
+    let setup = four_clients();
+    let mut job = spec(Personality::RandomFiles);
+    (job.files, job.threads, job.requests) = (4, 4, 4_000);
+    (job.request_bytes, job.footprint_bytes) = (4_096, Some(2 << 20));
+    job.job.read_share = 0.6;
+    let made = planned(&of_files(job, 4096), &setup);
+    let files = made.files.as_ref().expect("operations on files");
+    let ops = files.ops.iter().map(|op| match op.kind {
+        FileOpKind::Read => FileOp {
+            kind: FileOpKind::CrcWrite,
+            ..*op
+        },
+        _ => *op,
+    });
+    let mut text = Vec::new();
+    write_file_trace(&files.names, ops, &mut text).unwrap();
+    let from = TraceFrom::Memory {
+        name: "crc".into(),
+        bytes: text.into(),
+    };
+    let input = Input::Files {
+        name: "crc".into(),
+        from: from.operations().unwrap().expect("a trace of files"),
+        unit_bytes: 4096,
+    };
+    let plan = planned(&input, &setup);
+    for caches in [Caches::Both, Caches::Host, Caches::None] {
+        for compute in COMPUTES {
+            let row = on_omni(&setup, &plan, (caches, compute));
+            let sums = row.verified_reads;
+            assert!(sums > 2_000, "{caches:?} {compute:?}: {sums}");
+            let by = |gauge| row.gauge(gauge).unwrap_or(0.0);
+            let (host, drive) = (by("computed_by_host"), by("computed_by_drive"));
+            match (caches, compute) {
+                (Caches::None, _) | (_, Compute::Host) => assert_eq!((host, drive), (0.0, 0.0)),
+                (_, Compute::Drive) => assert_eq!((host, drive), (0.0, sums as f64)),
+                (_, Compute::Dynamic) => assert!(host > 4.0 && drive > 4.0, "{host} {drive}"),
+                _ => assert_eq!(host + drive, sums as f64),
+            }
+        }
+    }
+    run(&setup, &plan, &["clock", "ext4-model"]);
+}
+
+/// Vectors that are written meanwhile, by whoever searches them: the checker knows the nearest of each range that nobody was writing.
+#[test]
+fn the_nearest_are_those_of_the_bytes_whoever_searches_them() {
+    let setup = four_clients();
+    let plan = |files| {
+        let mut job = spec(Personality::KnnFiles);
+        (job.files, job.threads, job.requests) = (files, 4, 2_000);
+        (job.request_bytes, job.footprint_bytes) = (64 << 10, Some(4 << 20));
+        job.job.read_share = 0.8;
+        planned(&of_files(job, 4096), &setup)
+    };
+    for caches in [Caches::Both, Caches::Host, Caches::None] {
+        for compute in COMPUTES {
+            for files in [1, 4] {
+                let row = on_omni(&setup, &plan(files), (caches, compute));
+                let found = row.verified_reads;
+                assert!(found > 1_200, "{caches:?} {compute:?}: {found}");
+                let by = |gauge| row.gauge(gauge).unwrap_or(0.0);
+                let (host, drive) = (by("computed_by_host"), by("computed_by_drive"));
+                let both = by("computed_by_both");
+                match (caches, compute) {
+                    (Caches::None, _) | (_, Compute::Host) => {
+                        assert_eq!(host + drive + both, 0.0);
+                    }
+                    (_, Compute::Drive) => assert_eq!((host, drive), (0.0, found as f64)),
+                    (_, Compute::Dynamic) => {
+                        assert_eq!(host + drive + both, found as f64);
+                        assert!(both > 100.0, "{caches:?}: {host}, {drive}, {both}");
+                    }
+                    _ => assert_eq!((host + drive, both), (found as f64, 0.0)),
+                }
+            }
+        }
+    }
+    let plan = planned(&of_files(spec(Personality::KnnFiles), 4096), &setup);
+    run(&setup, &plan, &["clock", "ext4-model"]);
+}
