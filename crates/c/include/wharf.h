@@ -20,7 +20,31 @@
 #define WHARF_CLOCK 0
 
 // Replacement: two lists, as in Linux, which keep what is used again through a scan.
-#define WHARF_LRU 1
+#define WHARF_TWO_LISTS 1
+
+// Replacement: first in, first out.
+#define WHARF_FIFO 2
+
+// Replacement: the page whose last use is longest ago.
+#define WHARF_LRU 3
+
+// Replacement: 2Q.
+#define WHARF_2Q 4
+
+// Replacement: ARC.
+#define WHARF_ARC 5
+
+// Replacement: LIRS.
+#define WHARF_LIRS 6
+
+// Replacement: SIEVE.
+#define WHARF_SIEVE 7
+
+// Replacement: S3-FIFO.
+#define WHARF_S3_FIFO 8
+
+// Replacement: W-TinyLFU.
+#define WHARF_W_TINYLFU 9
 
 // Make the file, empty, if there is none.
 #define WHARF_CREATE 1
@@ -64,7 +88,7 @@ typedef struct {
   uint32_t threads_max;
   // I/Os that each thread has under way on each file, at most.
   uint32_t depth;
-  // Which page leaves next: WHARF_CLOCK or WHARF_LRU.
+  // Which page leaves next: WHARF_CLOCK, WHARF_S3_FIFO and so on.
   uint32_t replacement;
   // Most bytes that are read ahead at a time; a quarter of the memory at most.
   uint64_t readahead_bytes;

@@ -21,7 +21,7 @@ pub struct wharf_cache_options {
     pub threads_max: u32,
     /// I/Os that each thread has under way on each file, at most.
     pub depth: u32,
-    /// Which page leaves next: WHARF_CLOCK or WHARF_LRU.
+    /// Which page leaves next: WHARF_CLOCK, WHARF_S3_FIFO and so on.
     pub replacement: u32,
     /// Most bytes that are read ahead at a time; a quarter of the memory at most.
     pub readahead_bytes: u64,
@@ -32,7 +32,37 @@ pub struct wharf_cache_options {
 /// Replacement: CLOCK.
 pub const WHARF_CLOCK: u32 = 0;
 /// Replacement: two lists, as in Linux, which keep what is used again through a scan.
-pub const WHARF_LRU: u32 = 1;
+pub const WHARF_TWO_LISTS: u32 = 1;
+/// Replacement: first in, first out.
+pub const WHARF_FIFO: u32 = 2;
+/// Replacement: the page whose last use is longest ago.
+pub const WHARF_LRU: u32 = 3;
+/// Replacement: 2Q.
+pub const WHARF_2Q: u32 = 4;
+/// Replacement: ARC.
+pub const WHARF_ARC: u32 = 5;
+/// Replacement: LIRS.
+pub const WHARF_LIRS: u32 = 6;
+/// Replacement: SIEVE.
+pub const WHARF_SIEVE: u32 = 7;
+/// Replacement: S3-FIFO.
+pub const WHARF_S3_FIFO: u32 = 8;
+/// Replacement: W-TinyLFU.
+pub const WHARF_W_TINYLFU: u32 = 9;
+
+/// The numbers above.
+const REPLACEMENTS: [(u32, Replacement); 10] = [
+    (WHARF_CLOCK, Replacement::Clock),
+    (WHARF_TWO_LISTS, Replacement::TwoLists),
+    (WHARF_FIFO, Replacement::Fifo),
+    (WHARF_LRU, Replacement::Lru),
+    (WHARF_2Q, Replacement::TwoQ),
+    (WHARF_ARC, Replacement::Arc),
+    (WHARF_LIRS, Replacement::Lirs),
+    (WHARF_SIEVE, Replacement::Sieve),
+    (WHARF_S3_FIFO, Replacement::S3Fifo),
+    (WHARF_W_TINYLFU, Replacement::WTinyLfu),
+];
 
 /// What the threads of a program did with a cache so far.
 #[repr(C)]
@@ -80,10 +110,7 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
         files_max,
         threads_max,
         depth,
-        replacement: match replacement {
-            Replacement::Clock => WHARF_CLOCK,
-            Replacement::Lru => WHARF_LRU,
-        },
+        replacement: number_of(replacement),
         background: background.into(),
         readahead_bytes,
     };
@@ -105,6 +132,19 @@ pub unsafe extern "C" fn wharf_cache_new(options: *const wharf_cache_options) ->
     handle(made.and_then(|options| Ok(wharf_cache(PageCache::new(&options)?))))
 }
 
+fn replacement_of(number: u32) -> Result<Replacement, Failure> {
+    let found = REPLACEMENTS.iter().find(|(known, _)| *known == number);
+    let unknown = || Failure::argument(format!("{number} is no replacement"));
+    found
+        .map(|(_, replacement)| *replacement)
+        .ok_or_else(unknown)
+}
+
+fn number_of(replacement: Replacement) -> u32 {
+    let found = REPLACEMENTS.iter().find(|(_, known)| *known == replacement);
+    found.expect("all are listed").0
+}
+
 fn known_options(options: &wharf_cache_options) -> Result<PageCacheOptions, Failure> {
     Ok(PageCacheOptions {
         memory_bytes: options.memory_bytes,
@@ -112,11 +152,7 @@ fn known_options(options: &wharf_cache_options) -> Result<PageCacheOptions, Fail
         files_max: options.files_max,
         threads_max: options.threads_max,
         depth: options.depth,
-        replacement: match options.replacement {
-            WHARF_CLOCK => Replacement::Clock,
-            WHARF_LRU => Replacement::Lru,
-            other => return Err(Failure::argument(format!("{other} is no replacement"))),
-        },
+        replacement: replacement_of(options.replacement)?,
         background: options.background != 0,
         readahead_bytes: options.readahead_bytes,
     })

@@ -100,9 +100,9 @@ static void memory(void) {
   less = before;
   less.rlim_cur = (rlim_t)2 << 30;
   CHECK(setrlimit(RLIMIT_AS, &less) == 0);
-  for (int i = 0; i < 2; i++) {
+  for (uint32_t i = WHARF_CLOCK; i <= WHARF_W_TINYLFU; i++) {
     options.memory_bytes = UINT64_C(4) << 30;
-    options.replacement = i == 0 ? WHARF_CLOCK : WHARF_LRU;
+    options.replacement = i;
     FAILS(wharf_cache_new(&options) == NULL, ENOMEM, "memory");
   }
   CHECK(setrlimit(RLIMIT_AS, &before) == 0);
@@ -141,7 +141,7 @@ int main(int count, char **arguments) {
   wharf_cache_options_init(&options);
   CHECK(options.memory_bytes == 64 << 20);
   options.memory_bytes = 64 * WHARF_PAGE_BYTES;
-  options.replacement = WHARF_LRU;
+  options.replacement = WHARF_S3_FIFO;
   wharf_cache *cache = wharf_cache_new(&options);
   CHECK(cache != NULL);
   wharf_file *file = wharf_open(cache, path, WHARF_CREATE);

@@ -1,8 +1,8 @@
-//! The design `clock`: a page cache in host memory with CLOCK replacement, write-back or
+//! The design `clock`: a page cache in host memory with CLOCK or another policy, write-back or
 //! write-through, over ordinary block commands.
 //!
 //! One cache for all clients, in shards (see [`crate::cache`]). With one client at depth 1 its hits
-//! and misses are exactly those of the textbook, page by page in the order of requests.
+//! and misses are exactly those of the policy, page by page in the order of requests.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,12 +13,21 @@ use crate::cache::PageCache;
 use crate::cache::client::CacheClient;
 use crate::cache::frame::PAGES_MAX;
 use crate::design::{
-    Client, Design, DesignConfig, DesignError, Needs, NoSettings, Parts, Statistics, Touch,
+    Client, Design, DesignConfig, DesignError, Needs, Parts, Replacement, Statistics, Touch,
     WritePolicy,
 };
 use crate::error::IoError;
 use crate::payload::{From, Into};
 use crate::span::Extent;
+
+crate::settings! {
+    /// What the cache is told.
+    pub struct ClockConfig {
+        /// Which page leaves the cache next: `clock`, `two-lists` (as in Linux), `fifo`, `lru`, `2q`, `arc`, `lirs`, `sieve`, `s3-fifo` or
+        /// `w-tinylfu`, as `wharf policies` tells of them.
+        pub replacement: Replacement = Replacement::Clock;
+    }
+}
 
 /// What the clients share: the cache.
 pub struct Clock {
@@ -30,25 +39,25 @@ impl Design for Clock {
     const NAME: &'static str = "clock";
 
     const SUMMARY: &'static str =
-        "a page cache in host memory, CLOCK replacement, over ordinary block commands";
+        "a page cache in host memory, CLOCK or another policy, over ordinary block commands";
 
-    type Config = NoSettings;
+    type Config = ClockConfig;
 
     type Client = ClockClient;
 
-    fn needs(_: &DesignConfig, _: &NoSettings) -> Needs {
+    fn needs(_: &DesignConfig, own: &ClockConfig) -> Needs {
         Needs {
-            bytes_per_page: 32,
+            bytes_per_page: 32 + own.replacement.bytes_per_page(),
             ..Needs::default()
         }
     }
 
     fn new(
         config: &DesignConfig,
-        _: &NoSettings,
+        own: &ClockConfig,
         space: &Arc<DmaSpace>,
     ) -> Result<Clock, DesignError> {
-        let cache = PageCache::new(Self::NAME, config, space)?;
+        let cache = PageCache::new(Self::NAME, config, own.replacement, space)?;
         Ok(Clock {
             cache: Arc::new(cache),
             policy: config.write_policy,

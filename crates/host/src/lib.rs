@@ -61,7 +61,7 @@ pub mod stor;
 pub mod tri;
 pub mod volume;
 
-pub use clock::Clock;
+pub use clock::{Clock, ClockConfig};
 pub use design::{
     Client, Design, DesignConfig, DesignError, Devices, Needs, NoSettings, Parts, Principal, Role,
     Settings, Statistics, Touch, WritePolicy,

@@ -1,9 +1,9 @@
 //! ARC: pages that were used once, and pages that were used again, each in an LRU list; and the keys of as many that left either. A page that comes
 //! back from one of these says which list was too short, and moves the border between both.
 
-use crate::Policy;
 use crate::ghosts::Ghosts;
 use crate::lists::Lists;
+use crate::{Look, Policy, Victim};
 
 /// The lists of frames: pages that were used once, and again.
 const ONCE: usize = 0;
@@ -51,18 +51,42 @@ impl Arc {
         From::Nowhere
     }
 
-    /// Gives up a page of the list that is too long.
-    fn replace(&mut self, from: From) -> u32 {
+    /// Gives up a page of the list that is too long, or of the other if none of it can go.
+    fn replace(&mut self, from: From, look: &mut impl FnMut(u32) -> Look) -> Victim {
         let once = f64::from(self.lists.list(ONCE).len());
         let is_long = once > self.once_wanted || once == self.once_wanted && from == From::Again;
-        let is_empty = |list| self.lists.list(list).is_empty();
-        let (list, gone) = match !is_empty(ONCE) && is_long || is_empty(AGAIN) {
-            true => (ONCE, &mut self.once_gone),
-            false => (AGAIN, &mut self.again_gone),
+        let order = match once > 0.0 && is_long {
+            true => [ONCE, AGAIN],
+            false => [AGAIN, ONCE],
         };
-        let frame = self.lists.pop(list);
-        gone.push(self.keys[frame as usize]);
-        frame
+        for list in order {
+            match self.lists.take(list, AGAIN, &mut *look) {
+                Victim::None => {}
+                Victim::Ended => return Victim::Ended,
+                Victim::Frame(frame) => {
+                    let key = self.keys[frame as usize];
+                    match list {
+                        ONCE => self.once_gone.push(key),
+                        _ => self.again_gone.push(key),
+                    }
+                    return Victim::Frame(frame);
+                }
+            }
+        }
+        Victim::None
+    }
+
+    /// Where the page was that is to come. The border moves once for it, however often a frame is looked for.
+    fn from(&mut self, coming: Option<u64>) -> From {
+        match (coming, self.coming) {
+            (Some(key), Some((known, from))) if key == known => from,
+            (Some(key), _) => {
+                let from = self.look(key);
+                self.coming = Some((key, from));
+                from
+            }
+            (None, _) => From::Nowhere,
+        }
     }
 }
 
@@ -79,19 +103,25 @@ impl Policy for Arc {
         }
     }
 
+    fn hears_uses(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: u32) {
         self.lists.remove(frame);
         self.lists.push(AGAIN, frame);
     }
 
-    fn evict(&mut self, key: u64) -> u32 {
-        let from = self.look(key);
-        self.coming = Some((key, from));
+    fn evict(&mut self, coming: Option<u64>, mut look: impl FnMut(u32) -> Look) -> Victim {
+        let from = self.from(coming);
         if from == From::Nowhere {
             let all_once = self.lists.list(ONCE).len() + self.once_gone.len();
             if all_once >= self.frames && self.once_gone.len() == 0 {
-                return self.lists.pop(ONCE);
+                match self.lists.take(ONCE, AGAIN, &mut look) {
+                    Victim::None => return self.replace(from, &mut look),
+                    found => return found,
+                }
             }
             if all_once >= self.frames {
                 self.once_gone.pop();
@@ -101,7 +131,7 @@ impl Policy for Arc {
                 self.again_gone.pop();
             }
         }
-        self.replace(from)
+        self.replace(from, &mut look)
     }
 
     fn insert(&mut self, frame: u32, key: u64) {
@@ -119,5 +149,10 @@ impl Policy for Arc {
 
     fn remove(&mut self, frame: u32) {
         self.lists.remove(frame);
+    }
+
+    fn bytes(&self) -> usize {
+        let gone = self.once_gone.bytes() + self.again_gone.bytes();
+        self.lists.bytes() + 8 * self.keys.len() + gone
     }
 }

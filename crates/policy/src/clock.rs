@@ -1,56 +1,82 @@
-//! CLOCK: frames are a circle with a hand. A use sets the mark of a frame. The hand passes frames with a mark, which it takes, up to one without:
-//! its page leaves, and the hand stands behind it.
+//! CLOCK: frames are a circle with a hand. The hand passes frames that were used since it came by, up to one that was not: its page leaves, and the
+//! hand stands behind it. A page enters wherever its frame is, and the hand need not be told: so it keeps nothing of frames at all.
 
-use crate::Policy;
+use crate::{Look, Policy, Victim};
 
-/// What is in a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Frame {
-    Empty,
-    Unused,
-    Used,
+/// See the module. It is as good as copied: whoever has it in a `Cell` puts it back.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    frames: u32,
+    hand: u32,
 }
 
-/// See the module.
-#[derive(Debug)]
-pub struct Clock {
-    frames: Vec<Frame>,
-    hand: usize,
+impl Clock {
+    /// The frame that it looks at next.
+    pub fn hand(&self) -> u32 {
+        self.hand
+    }
+
+    /// Has the hand go on by so many frames at most; gives how many it went.
+    #[inline]
+    pub fn search(&mut self, steps: u32, mut look: impl FnMut(u32) -> Look) -> (Victim, u32) {
+        for step in 0..steps {
+            let at = self.hand;
+            let seen = look(at);
+            if seen == Look::Ends {
+                return (Victim::Ended, step);
+            }
+            self.hand = if at + 1 == self.frames { 0 } else { at + 1 };
+            if seen == Look::Goes {
+                return (Victim::Frame(at), step + 1);
+            }
+        }
+        (Victim::None, steps)
+    }
+
+    /// The same, by two rounds: one takes every mark off, a second looks at every frame.
+    #[inline]
+    pub fn victim(&mut self, look: impl FnMut(u32) -> Look) -> (Victim, u32) {
+        self.search(2 * self.frames, look)
+    }
 }
 
 impl Policy for Clock {
     fn new(frames: u32) -> Clock {
-        Clock {
-            frames: vec![Frame::Empty; frames as usize],
-            hand: 0,
-        }
+        Clock { frames, hand: 0 }
     }
 
     #[inline]
-    fn hit(&mut self, frame: u32) {
-        self.frames[frame as usize] = Frame::Used;
+    fn evict(&mut self, _coming: Option<u64>, look: impl FnMut(u32) -> Look) -> Victim {
+        self.victim(look).0
     }
 
-    fn evict(&mut self, _key: u64) -> u32 {
-        loop {
-            let at = self.hand;
-            self.hand = (at + 1) % self.frames.len();
-            match self.frames[at] {
-                Frame::Empty => {}
-                Frame::Used => self.frames[at] = Frame::Unused,
-                Frame::Unused => {
-                    self.frames[at] = Frame::Empty;
-                    return at as u32;
-                }
-            }
-        }
-    }
+    #[inline]
+    fn insert(&mut self, _frame: u32, _key: u64) {}
 
-    fn insert(&mut self, frame: u32, _key: u64) {
-        self.frames[frame as usize] = Frame::Unused;
-    }
+    #[inline]
+    fn remove(&mut self, _frame: u32) {}
 
-    fn remove(&mut self, frame: u32) {
-        self.frames[frame as usize] = Frame::Empty;
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hand_takes_marks_off_and_stops_where_it_is_told() {
+        let mut clock = Clock::new(3);
+        let mut used = [true, false, true];
+        let mut look = |frame: u32| match std::mem::take(&mut used[frame as usize]) {
+            true => Look::Used(1),
+            false => Look::Goes,
+        };
+        assert_eq!(clock.victim(&mut look), (Victim::Frame(1), 2));
+        assert_eq!(clock.victim(&mut look), (Victim::Frame(0), 2));
+        assert_eq!(clock.victim(|_| Look::Stays), (Victim::None, 6));
+        assert_eq!(clock.victim(|_| Look::Ends), (Victim::Ended, 0));
+        assert_eq!(clock.hand(), 1, "it waits there");
     }
 }

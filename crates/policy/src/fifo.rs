@@ -1,7 +1,7 @@
 //! FIFO: the page that came first leaves first, however much it is used.
 
-use crate::Policy;
 use crate::lists::{Links, List};
+use crate::{Look, Policy, Victim};
 
 /// See the module.
 #[derive(Debug)]
@@ -18,11 +18,8 @@ impl Policy for Fifo {
         }
     }
 
-    #[inline]
-    fn hit(&mut self, _frame: u32) {}
-
-    fn evict(&mut self, _key: u64) -> u32 {
-        self.links.pop(&mut self.list)
+    fn evict(&mut self, _coming: Option<u64>, look: impl FnMut(u32) -> Look) -> Victim {
+        self.links.take(&mut self.list, look)
     }
 
     fn insert(&mut self, frame: u32, _key: u64) {
@@ -31,5 +28,9 @@ impl Policy for Fifo {
 
     fn remove(&mut self, frame: u32) {
         self.links.remove(&mut self.list, frame);
+    }
+
+    fn bytes(&self) -> usize {
+        self.links.bytes()
     }
 }

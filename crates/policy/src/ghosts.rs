@@ -66,8 +66,16 @@ impl Ghosts {
     }
 
     /// The page of a key is to come, and another one leaves for it: that it was noted is not forgotten until it is there.
-    pub(crate) fn recall(&mut self, key: u64) {
-        self.recalled = self.remove(key).then_some(key);
+    pub(crate) fn recall(&mut self, key: Option<u64>) {
+        if self.recalled.is_none() || self.recalled != key {
+            self.recalled = key.filter(|key| self.remove(*key));
+        }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let words = self.keys.capacity() + 2 * self.places.capacity();
+        8 * words + self.links.bytes() + 4 * self.free.capacity()
     }
 
     /// Forgets the key of a page that has come; true if it was noted.

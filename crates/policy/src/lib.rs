@@ -4,7 +4,9 @@
 //! never asks for a page, so a simulation and a cache that moves bytes use the same one.
 //!
 //! The walk of a page that is not there: [`Policy::evict`] says which frame it gets, if none is empty; whoever has that frame gives it the page,
-//! and says so ([`Policy::insert`]). One that is there is a [`Policy::hit`].
+//! and says so ([`Policy::insert`]). On its way a policy looks at frames, and the cache answers whether that one may go, and how often it was used
+//! since ([`Look`]): so a hit need not tell a policy that counts uses, and marks what is at hand. Policies that put pages in the order of their uses
+//! are told of each one ([`Policy::hit`]).
 //!
 //! | policy | file | who made it |
 //! |---|---|---|
@@ -18,7 +20,7 @@
 //! | S3-FIFO | `s3_fifo.rs` | Yang and others, SOSP 2023 |
 //! | Belady's MIN, which knows the future: a bound and no policy | `belady.rs` | Belady, 1966 |
 //!
-//! [`Kind`] names them; `stream.rs` is a simulation of any of them over numbered pages. `lists.rs` and `ghosts.rs` are what they are made of: lists
+//! [`Kind`] names them; [`Named`] is one that is chosen while a program runs; `stream.rs` is a simulation of any of them over numbered pages. `lists.rs` and `ghosts.rs` are what they are made of: lists
 //! of frames, and the keys of pages that left.
 
 mod arc;
@@ -29,7 +31,9 @@ mod ghosts;
 mod kind;
 mod lirs;
 mod lists;
+mod look;
 mod lru;
+mod named;
 mod s3_fifo;
 mod sieve;
 mod stream;
@@ -42,7 +46,9 @@ pub use clock::Clock;
 pub use fifo::Fifo;
 pub use kind::{Kind, UnknownPolicy};
 pub use lirs::Lirs;
+pub use look::{Look, Victim};
 pub use lru::Lru;
+pub use named::Named;
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 pub use stream::{Stream, simulate};
@@ -54,15 +60,24 @@ pub trait Policy {
     /// One for a cache of so many frames, all of which are empty.
     fn new(frames: u32) -> Self;
 
-    /// The page in a frame is used.
-    fn hit(&mut self, frame: u32);
+    /// Whether it is to be told of each use, in order. Else the cache counts uses, three at most, and says so when it is [looked for](Look::Used).
+    fn hears_uses(&self) -> bool {
+        false
+    }
 
-    /// The page of this key is to come, and no frame is empty: the frame whose page leaves for it. What follows is [`Policy::insert`] of both.
-    fn evict(&mut self, key: u64) -> u32;
+    /// The page in a frame is used, for a policy that hears of it.
+    fn hit(&mut self, _frame: u32) {}
+
+    /// No frame is empty: looks for one whose page leaves. `coming` is the key of the page that it leaves for, if that is known: [`Policy::insert`] of
+    /// both follows.
+    fn evict(&mut self, coming: Option<u64>, look: impl FnMut(u32) -> Look) -> Victim;
 
     /// The page of this key has come to a frame, which was empty or has just been given up.
     fn insert(&mut self, frame: u32, key: u64);
 
     /// The page of a frame is gone, without room being needed: it was discarded.
     fn remove(&mut self, frame: u32);
+
+    /// Bytes of memory that it takes, beside itself.
+    fn bytes(&self) -> usize;
 }

@@ -9,8 +9,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::Policy;
 use crate::lists::{Links, List, NONE};
+use crate::{Look, Policy, Victim};
 
 /// A page, or the key of one that left.
 #[derive(Debug, Clone, Copy)]
@@ -97,12 +97,18 @@ impl Lirs {
         self.nodes[at as usize].is_hot = true;
         self.hot += 1;
         if self.hot > self.hot_most {
-            let oldest = self.stack.oldest();
-            self.nodes[oldest as usize].is_hot = false;
-            self.hot -= 1;
-            self.queue_links.push(&mut self.queue, oldest);
-            self.leave_stack(oldest);
+            self.cool_oldest();
         }
+        self.prune();
+    }
+
+    /// The oldest hot page, which is the oldest of the stack, is not hot any more.
+    fn cool_oldest(&mut self) {
+        let oldest = self.stack.oldest();
+        self.nodes[oldest as usize].is_hot = false;
+        self.hot -= 1;
+        self.queue_links.push(&mut self.queue, oldest);
+        self.leave_stack(oldest);
         self.prune();
     }
 }
@@ -126,6 +132,10 @@ impl Policy for Lirs {
         }
     }
 
+    fn hears_uses(&self) -> bool {
+        true
+    }
+
     fn hit(&mut self, frame: u32) {
         let at = self.node_of[frame as usize];
         let node = self.nodes[at as usize];
@@ -140,15 +150,27 @@ impl Policy for Lirs {
         }
     }
 
-    fn evict(&mut self, _key: u64) -> u32 {
-        if self.queue.is_empty() {
-            // All are hot, as there is but one frame, or others were discarded.
-            let at = self.stack.oldest();
-            self.nodes[at as usize].is_hot = false;
-            self.hot -= 1;
-            self.queue_links.push(&mut self.queue, at);
-        }
-        let at = self.queue_links.pop(&mut self.queue);
+    fn evict(&mut self, _coming: Option<u64>, mut look: impl FnMut(u32) -> Look) -> Victim {
+        // Who stays is in use, and may be hot then; a second round looks at every page.
+        let mut rest = 2 * self.node_of.len();
+        let at = loop {
+            if rest == 0 || self.queue.is_empty() && self.hot == 0 {
+                return Victim::None;
+            }
+            if self.queue.is_empty() {
+                self.cool_oldest();
+            }
+            let at = self.queue.oldest();
+            let frame = self.nodes[at as usize].frame;
+            match look(frame) {
+                Look::Goes => break at,
+                Look::Used(_) => {}
+                Look::Stays => self.hit(frame),
+                Look::Ends => return Victim::Ended,
+            }
+            rest -= 1;
+        };
+        self.queue_links.remove(&mut self.queue, at);
         let frame = std::mem::replace(&mut self.nodes[at as usize].frame, NONE);
         let node = self.nodes[at as usize];
         match node.in_stack {
@@ -159,7 +181,7 @@ impl Policy for Lirs {
             }
             false => self.free.push(at),
         }
-        frame
+        Victim::Frame(frame)
     }
 
     fn insert(&mut self, frame: u32, key: u64) {
@@ -201,5 +223,11 @@ impl Policy for Lirs {
         }
         self.free.push(at);
         self.prune();
+    }
+
+    fn bytes(&self) -> usize {
+        let places = 4 * (self.free.capacity() + self.node_of.len() + 4 * self.gone_at.capacity());
+        let links = self.stack_links.bytes() + self.queue_links.bytes();
+        size_of::<Node>() * self.nodes.capacity() + places + links
     }
 }

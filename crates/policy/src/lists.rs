@@ -1,5 +1,7 @@
 //! Lists of frames, or of other small numbers, each of which is in one list at most.
 
+use crate::{Look, Victim};
+
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -99,6 +101,34 @@ impl Links {
         oldest
     }
 
+    /// Takes the oldest of a list that goes; those that stay are before all others from then on, so that they are not in the way again. Which
+    /// [was used](Look::Used) is looked at once more.
+    #[inline]
+    pub(crate) fn take(&mut self, list: &mut List, mut look: impl FnMut(u32) -> Look) -> Victim {
+        let mut rest = list.len;
+        while rest > 0 {
+            let oldest = list.oldest;
+            match look(oldest) {
+                Look::Goes => {
+                    self.remove(list, oldest);
+                    return Victim::Frame(oldest);
+                }
+                Look::Used(_) => {}
+                Look::Stays => {
+                    self.renew(list, oldest);
+                    rest -= 1;
+                }
+                Look::Ends => return Victim::Ended,
+            }
+        }
+        Victim::None
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        4 * (self.newer.capacity() + self.older.capacity())
+    }
+
     /// Puts one of a list before all others of it.
     pub(crate) fn renew(&mut self, list: &mut List, number: u32) {
         if list.newest != number {
@@ -145,6 +175,52 @@ impl<const N: usize> Lists<N> {
     /// Takes the oldest one of a list; [`NONE`] if there is none.
     pub(crate) fn pop(&mut self, list: usize) -> u32 {
         self.links.pop(&mut self.lists[list])
+    }
+
+    /// Looks for the oldest of a list that goes. Those that stay go to the list `stay`, before all others, so that they are not in the way again:
+    /// a page that cannot go is in use. Which [was used](Look::Used) is looked at once more.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        list: usize,
+        stay: usize,
+        mut look: impl FnMut(u32) -> Look,
+    ) -> Victim {
+        let mut rest = self.lists[list].len;
+        while rest > 0 {
+            let oldest = self.lists[list].oldest;
+            match look(oldest) {
+                Look::Goes => return Victim::Frame(oldest),
+                Look::Used(_) => {}
+                Look::Stays => {
+                    self.remove(oldest);
+                    self.push(stay, oldest);
+                    rest -= 1;
+                }
+                Look::Ends => return Victim::Ended,
+            }
+        }
+        Victim::None
+    }
+
+    /// Finds one, and takes it.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        list: usize,
+        stay: usize,
+        look: impl FnMut(u32) -> Look,
+    ) -> Victim {
+        let found = self.find(list, stay, look);
+        if let Victim::Frame(frame) = found {
+            self.remove(frame);
+        }
+        found
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.links.bytes() + self.place.len()
     }
 
     /// Takes a frame out of its list.

@@ -1,7 +1,7 @@
 //! LRU: the page leaves whose last use is longest ago.
 
-use crate::Policy;
 use crate::lists::{Links, List};
+use crate::{Look, Policy, Victim};
 
 /// See the module.
 #[derive(Debug)]
@@ -18,13 +18,17 @@ impl Policy for Lru {
         }
     }
 
+    fn hears_uses(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: u32) {
         self.links.renew(&mut self.list, frame);
     }
 
-    fn evict(&mut self, _key: u64) -> u32 {
-        self.links.pop(&mut self.list)
+    fn evict(&mut self, _coming: Option<u64>, look: impl FnMut(u32) -> Look) -> Victim {
+        self.links.take(&mut self.list, look)
     }
 
     fn insert(&mut self, frame: u32, _key: u64) {
@@ -33,5 +37,9 @@ impl Policy for Lru {
 
     fn remove(&mut self, frame: u32) {
         self.links.remove(&mut self.list, frame);
+    }
+
+    fn bytes(&self) -> usize {
+        self.links.bytes()
     }
 }

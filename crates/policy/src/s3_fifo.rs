@@ -2,9 +2,9 @@
 //! a page that comes back while its key is remembered (of nine tenths as many as frames). There the oldest page goes round again, as often as it was
 //! used, three times at most, and else leaves. As long as nothing has left, new pages that the tenth has no room for join the others, as in libCacheSim.
 
-use crate::Policy;
 use crate::ghosts::Ghosts;
 use crate::lists::Lists;
+use crate::{Look, Policy, Victim};
 
 /// The lists of frames.
 const NEW: usize = 0;
@@ -20,6 +20,7 @@ const USES_STAY: u8 = 2;
 #[derive(Debug)]
 pub struct S3Fifo {
     lists: Lists<2>,
+    /// Uses that looks have told of.
     uses: Vec<u8>,
     keys: Vec<u64>,
     gone: Ghosts,
@@ -29,29 +30,59 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// The page of a new frame that leaves; none if all are used, and have joined the others.
-    fn evict_new(&mut self) -> Option<u32> {
-        while !self.lists.list(NEW).is_empty() {
-            let frame = self.lists.pop(NEW);
-            if self.uses[frame as usize] < USES_STAY {
-                self.gone.push(self.keys[frame as usize]);
-                return Some(frame);
-            }
-            self.join_main(frame);
-        }
-        None
+    fn used(&mut self, frame: u32, times: u8) {
+        let uses = &mut self.uses[frame as usize];
+        *uses = uses.saturating_add(times).min(USES_MAX);
     }
 
-    fn evict_main(&mut self) -> u32 {
-        loop {
-            let frame = self.lists.pop(MAIN);
-            let uses = &mut self.uses[frame as usize];
-            if *uses == 0 {
-                return frame;
+    /// Gives up a new page, and has those that were used, or cannot go, join the others.
+    fn evict_new(&mut self, look: &mut impl FnMut(u32) -> Look) -> Victim {
+        while !self.lists.list(NEW).is_empty() {
+            let frame = self.lists.list(NEW).oldest();
+            if self.uses[frame as usize] >= USES_STAY {
+                self.lists.remove(frame);
+                self.join_main(frame);
+                continue;
             }
-            *uses -= 1;
-            self.lists.push(MAIN, frame);
+            match look(frame) {
+                Look::Goes => {
+                    self.lists.remove(frame);
+                    self.gone.push(self.keys[frame as usize]);
+                    return Victim::Frame(frame);
+                }
+                Look::Used(times) => self.used(frame, times),
+                Look::Stays => {
+                    self.lists.remove(frame);
+                    self.join_main(frame);
+                }
+                Look::Ends => return Victim::Ended,
+            }
         }
+        Victim::None
+    }
+
+    fn evict_main(&mut self, look: &mut impl FnMut(u32) -> Look) -> Victim {
+        // A page goes round as often as it was used; then a round looks at every page.
+        let mut rest = (u32::from(USES_MAX) + 1).saturating_mul(self.lists.list(MAIN).len());
+        while rest > 0 {
+            let frame = self.lists.list(MAIN).oldest();
+            match look(frame) {
+                Look::Used(times) => {
+                    self.used(frame, times);
+                    continue;
+                }
+                Look::Ends => return Victim::Ended,
+                Look::Goes if self.uses[frame as usize] == 0 => {
+                    self.lists.remove(frame);
+                    return Victim::Frame(frame);
+                }
+                Look::Goes => self.uses[frame as usize] -= 1,
+                Look::Stays => {}
+            }
+            self.lists.renew(frame);
+            rest -= 1;
+        }
+        Victim::None
     }
 
     fn join_main(&mut self, frame: u32) {
@@ -74,19 +105,20 @@ impl Policy for S3Fifo {
         }
     }
 
-    #[inline]
-    fn hit(&mut self, frame: u32) {
-        let uses = &mut self.uses[frame as usize];
-        *uses = (*uses + 1).min(USES_MAX);
-    }
-
-    fn evict(&mut self, key: u64) -> u32 {
+    fn evict(&mut self, coming: Option<u64>, mut look: impl FnMut(u32) -> Look) -> Victim {
         self.has_evicted = true;
-        self.gone.recall(key);
-        if self.lists.list(MAIN).len() > self.main_most || self.lists.list(NEW).is_empty() {
-            return self.evict_main();
+        self.gone.recall(coming);
+        let main_first = self.lists.list(MAIN).len() > self.main_most;
+        if main_first || self.lists.list(NEW).is_empty() {
+            return match self.evict_main(&mut look) {
+                Victim::None => self.evict_new(&mut look),
+                found => found,
+            };
         }
-        self.evict_new().unwrap_or_else(|| self.evict_main())
+        match self.evict_new(&mut look) {
+            Victim::None => self.evict_main(&mut look),
+            found => found,
+        }
     }
 
     fn insert(&mut self, frame: u32, key: u64) {
@@ -101,5 +133,9 @@ impl Policy for S3Fifo {
 
     fn remove(&mut self, frame: u32) {
         self.lists.remove(frame);
+    }
+
+    fn bytes(&self) -> usize {
+        self.lists.bytes() + self.uses.len() + 8 * self.keys.len() + self.gone.bytes()
     }
 }

@@ -5,7 +5,9 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 
 use crate::lists::NONE;
-use crate::{Arc, Clock, Fifo, Kind, Lirs, Lru, Policy, S3Fifo, Sieve, TinyLfu, TwoQ, belady};
+use crate::{
+    Arc, Clock, Fifo, Kind, Lirs, Look, Lru, Policy, S3Fifo, Sieve, TinyLfu, TwoQ, Victim, belady,
+};
 
 /// Uses of pages, in order.
 #[derive(Debug, Clone)]
@@ -68,9 +70,6 @@ impl<K: Eq + Hash> Stream<K> {
 }
 
 /// Hits of a policy over pages that are numbered below `distinct`.
-///
-/// # Panics
-/// If the policy gives up a frame that has no page.
 pub fn simulate<P: Policy>(pages: &[u32], distinct: u32, frames: u32) -> u64 {
     if frames == 0 {
         return 0;
@@ -80,11 +79,17 @@ pub fn simulate<P: Policy>(pages: &[u32], distinct: u32, frames: u32) -> u64 {
     let mut frame_of = vec![NONE; distinct as usize];
     let mut page_of = vec![NONE; frames as usize];
     let (mut used, mut hits) = (0, 0);
+    let hears_uses = policy.hears_uses();
+    // Uses since the policy looked, as a cache counts them.
+    let mut uses = vec![0_u8; frames as usize];
     for &page in pages {
         let frame = frame_of[page as usize];
         if frame != NONE {
             hits += 1;
-            policy.hit(frame);
+            match hears_uses {
+                true => policy.hit(frame),
+                false => uses[frame as usize] = uses[frame as usize].saturating_add(1),
+            }
             continue;
         }
         let frame = match used < frames {
@@ -92,7 +97,16 @@ pub fn simulate<P: Policy>(pages: &[u32], distinct: u32, frames: u32) -> u64 {
                 used += 1;
                 used - 1
             }
-            false => policy.evict(page.into()),
+            false => {
+                let look = |frame: u32| match std::mem::take(&mut uses[frame as usize]) {
+                    0 => Look::Goes,
+                    times => Look::Used(times),
+                };
+                let Victim::Frame(frame) = policy.evict(Some(page.into()), look) else {
+                    unreachable!("each page may go");
+                };
+                frame
+            }
         };
         let gone = std::mem::replace(&mut page_of[frame as usize], page);
         if gone != NONE {

@@ -5,8 +5,8 @@
 //! How often a page was used of late says a count-min sketch of four bits for each of four counters, whose counts are halved after ten times as many
 //! uses as there are frames: so pages that are not in the cache are counted too.
 
-use crate::Policy;
 use crate::lists::Lists;
+use crate::{Look, Policy, Victim};
 
 /// The lists of frames: new pages, those that joined the others, and those of them that were used again.
 const NEW: usize = 0;
@@ -25,12 +25,26 @@ pub struct TinyLfu {
 
 impl TinyLfu {
     /// The page beside the new ones that leaves next, if there is one.
-    fn oldest(&self) -> Option<u32> {
-        let of = |list| self.lists.list(list);
-        let list = [JOINED, USED]
-            .into_iter()
-            .find(|list| !of(*list).is_empty());
-        list.map(|list| of(list).oldest())
+    fn oldest(&mut self, look: &mut impl FnMut(u32) -> Look) -> Victim {
+        let found = match self.lists.find(JOINED, USED, &mut *look) {
+            Victim::None => self.lists.find(USED, USED, look),
+            found => found,
+        };
+        self.balance();
+        found
+    }
+
+    /// Pages that were used long ago join the others of them that were not.
+    fn balance(&mut self) {
+        while self.lists.list(USED).len() > self.used_most {
+            let oldest = self.lists.pop(USED);
+            self.lists.push(JOINED, oldest);
+        }
+    }
+
+    fn goes(&mut self, frame: u32) -> Victim {
+        self.lists.remove(frame);
+        Victim::Frame(frame)
     }
 }
 
@@ -46,6 +60,10 @@ impl Policy for TinyLfu {
         }
     }
 
+    fn hears_uses(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: u32) {
         self.sketch.add(self.keys[frame as usize]);
@@ -54,28 +72,30 @@ impl Policy for TinyLfu {
         }
         self.lists.remove(frame);
         self.lists.push(USED, frame);
-        if self.lists.list(USED).len() > self.used_most {
-            let oldest = self.lists.pop(USED);
-            self.lists.push(JOINED, oldest);
-        }
+        self.balance();
     }
 
-    fn evict(&mut self, _key: u64) -> u32 {
-        let Some(oldest) = self.oldest() else {
-            return self.lists.pop(NEW);
+    fn evict(&mut self, _coming: Option<u64>, mut look: impl FnMut(u32) -> Look) -> Victim {
+        let oldest = match self.oldest(&mut look) {
+            Victim::Frame(oldest) => oldest,
+            Victim::Ended => return Victim::Ended,
+            Victim::None => return self.lists.take(NEW, NEW, look),
         };
         if self.lists.list(NEW).len() < self.new_most {
-            self.lists.remove(oldest);
-            return oldest;
+            return self.goes(oldest);
         }
-        let newcomer = self.lists.pop(NEW);
+        let newcomer = match self.lists.find(NEW, NEW, look) {
+            Victim::Frame(newcomer) => newcomer,
+            Victim::Ended => return Victim::Ended,
+            Victim::None => return self.goes(oldest),
+        };
         let often = |frame: u32| self.sketch.count(self.keys[frame as usize]);
         if often(newcomer) <= often(oldest) {
-            return newcomer;
+            return self.goes(newcomer);
         }
-        self.lists.remove(oldest);
+        self.lists.remove(newcomer);
         self.lists.push(JOINED, newcomer);
-        oldest
+        self.goes(oldest)
     }
 
     fn insert(&mut self, frame: u32, key: u64) {
@@ -91,6 +111,10 @@ impl Policy for TinyLfu {
 
     fn remove(&mut self, frame: u32) {
         self.lists.remove(frame);
+    }
+
+    fn bytes(&self) -> usize {
+        self.lists.bytes() + 8 * (self.keys.len() + self.sketch.words.len())
     }
 }
 

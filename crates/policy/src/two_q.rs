@@ -1,9 +1,9 @@
 //! 2Q: new pages go through a queue of a quarter of the frames. Keys of those that leave it are remembered, as many as half of the frames; a page
 //! that comes back meanwhile joins an LRU list of the others.
 
-use crate::Policy;
 use crate::ghosts::Ghosts;
 use crate::lists::Lists;
+use crate::{Look, Policy, Victim};
 
 /// The lists of frames.
 const NEW: usize = 0;
@@ -18,6 +18,16 @@ pub struct TwoQ {
     new_most: u32,
 }
 
+impl TwoQ {
+    fn evict_new(&mut self, look: impl FnMut(u32) -> Look) -> Victim {
+        let found = self.lists.take(NEW, MAIN, look);
+        if let Victim::Frame(frame) = found {
+            self.gone.push(self.keys[frame as usize]);
+        }
+        found
+    }
+}
+
 impl Policy for TwoQ {
     fn new(frames: u32) -> TwoQ {
         TwoQ {
@@ -28,6 +38,10 @@ impl Policy for TwoQ {
         }
     }
 
+    fn hears_uses(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: u32) {
         if self.lists.place(frame) == MAIN {
@@ -35,15 +49,18 @@ impl Policy for TwoQ {
         }
     }
 
-    fn evict(&mut self, key: u64) -> u32 {
-        self.gone.recall(key);
+    fn evict(&mut self, coming: Option<u64>, mut look: impl FnMut(u32) -> Look) -> Victim {
+        self.gone.recall(coming);
         let has_room = self.lists.list(NEW).len() <= self.new_most;
-        if has_room && !self.lists.list(MAIN).is_empty() {
-            return self.lists.pop(MAIN);
+        let first = match has_room {
+            true => self.lists.take(MAIN, MAIN, &mut look),
+            false => self.evict_new(&mut look),
+        };
+        match (first, has_room) {
+            (Victim::None, true) => self.evict_new(look),
+            (Victim::None, false) => self.lists.take(MAIN, MAIN, look),
+            (found, _) => found,
         }
-        let frame = self.lists.pop(NEW);
-        self.gone.push(self.keys[frame as usize]);
-        frame
     }
 
     fn insert(&mut self, frame: u32, key: u64) {
@@ -57,5 +74,9 @@ impl Policy for TwoQ {
 
     fn remove(&mut self, frame: u32) {
         self.lists.remove(frame);
+    }
+
+    fn bytes(&self) -> usize {
+        self.lists.bytes() + 8 * self.keys.len() + self.gone.bytes()
     }
 }

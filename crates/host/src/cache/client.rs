@@ -153,7 +153,10 @@ impl CacheClient {
                 .work(Op::CacheLookup, || shard.find(span.page, hash));
             match found {
                 Found::Ready(frame) if !(P::WRITES && shard.frame(frame).is_writing()) => {
-                    shard.touch(frame);
+                    match shard.hears_uses() {
+                        true => (self.local.cpu).work(Op::ListUpdate, || shard.touch(frame)),
+                        false => shard.touch(frame),
+                    }
                     if self.local.copy(shard, frame, span, payload) {
                         return Touched::Held(
                             self.pin(at, frame, None, span, Action::Through),

@@ -10,9 +10,11 @@ const PAGE_MASK: u64 = PAGES_MAX - 1;
 const PRESENT: u64 = 1 << 40;
 const BUSY: u64 = 1 << 41;
 const WRITING: u64 = 1 << 42;
-const REFERENCED: u64 = 1 << 43;
 const DIRTY: u64 = 1 << 44;
 const STUCK: u64 = 1 << 45;
+/// One use; two bits count them.
+const USE: u64 = 1 << 46;
+const USES: u64 = 3 * USE;
 
 /// One frame's page and state.
 ///
@@ -25,7 +27,7 @@ const STUCK: u64 = 1 << 45;
 pub struct Frame(u64);
 
 impl Frame {
-    /// A frame that is to be filled with `page`: busy, clean, not referenced.
+    /// A frame that is to be filled with `page`: busy, clean, not used.
     #[inline]
     pub fn busy(page: u64) -> Frame {
         debug_assert!(page < PAGES_MAX);
@@ -74,12 +76,6 @@ impl Frame {
         self.0 & STUCK != 0
     }
 
-    /// True if it was touched since the hand last passed.
-    #[inline]
-    pub fn is_referenced(self) -> bool {
-        self.0 & REFERENCED != 0
-    }
-
     /// True if the drive does not have the data.
     #[inline]
     pub fn is_dirty(self) -> bool {
@@ -98,10 +94,20 @@ impl Frame {
         self.0 = self.0 & !(WRITING | STUCK) | if writing { WRITING } else { 0 };
     }
 
-    /// Touched, or passed by the hand.
+    /// It was used once more; three uses are counted at most.
     #[inline]
-    pub fn set_referenced(&mut self, referenced: bool) {
-        self.0 = self.0 & !REFERENCED | if referenced { REFERENCED } else { 0 };
+    pub fn count_use(&mut self) {
+        if self.0 & USES != USES {
+            self.0 += USE;
+        }
+    }
+
+    /// Uses since the last time that this was asked.
+    #[inline]
+    pub fn take_uses(&mut self) -> u8 {
+        let uses = (self.0 & USES) / USE;
+        self.0 &= !USES;
+        uses as u8
     }
 
     /// Changed, or written to the drive.

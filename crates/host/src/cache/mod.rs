@@ -1,11 +1,11 @@
-//! The machinery of a page cache in host memory, which designs share: frames, index, clock hand,
+//! The machinery of a page cache in host memory, which designs share: frames, index, replacement,
 //! the frames that a request holds, write-back.
 //!
 //! | file | idea |
 //! |---|---|
 //! | [`frame`] | a frame's page and state, in 8 bytes |
 //! | [`dirty`] | which frames are dirty |
-//! | [`shard`] | frames, index and clock hand behind one lock; who waits |
+//! | [`shard`] | frames, index and policy behind one lock; who waits |
 //! | this one | the shards and the memory of the frames |
 //! | [`local`], [`copied`] | what one CPU has of it; how a payload meets a frame |
 //! | [`client`] | what a client does page by page: hit, or take hold of a frame |
@@ -15,7 +15,7 @@
 //! Data is copied under the shard's lock. A section is one page long at most, and so readers and
 //! writers of a page are in order, no page is ever seen torn, and a hit is one lock, one look-up,
 //! one copy. A request that waits for another one holds nothing, so there is no deadlock; a frame
-//! that it holds for its own commands is *busy* or *writing*, and the hand passes by.
+//! that it holds for its own commands is *busy* or *writing*, and stays.
 
 pub mod client;
 pub mod copied;
@@ -37,11 +37,11 @@ use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::{DmaRegion, DmaSpace};
 
 use crate::cache::shard::Shard;
-use crate::design::{DesignConfig, DesignError};
+use crate::design::{DesignConfig, DesignError, Replacement};
 use wharf_runtime::wake::Mailboxes;
 
-/// Frames below which a shard is not divided further: the hand of a tiny shard would be a poor
-/// CLOCK.
+/// Frames below which a shard is not divided further: a tiny shard would be a poor
+/// sample of what the policy would choose.
 const SHARD_FRAMES_MIN: u32 = 64;
 
 /// The frames of a cache, and what is known of them.
@@ -111,20 +111,23 @@ impl PageCache {
     pub fn new(
         design: &'static str,
         config: &DesignConfig,
+        replacement: Replacement,
         space: &Arc<DmaSpace>,
     ) -> Result<PageCache, DesignError> {
         let frames = config.frames(design)?;
         let shards = shard_count(config.clients, frames);
-        let region = space
-            .register(frames as usize)
-            .map_err(|source| DesignError::Memory { design, source })?;
+        let memory = |source| DesignError::Memory { design, source };
+        let region = space.register(frames as usize).map_err(memory)?;
         let (each, more) = (frames / shards, frames % shards);
         let size = |shard: u32| each + u32::from(shard < more);
         let start = |shard: u32| shard * each + shard.min(more);
+        let shard = |at| {
+            let shard = Shard::new(size(at), replacement).map_err(memory)?;
+            Ok(CachePadded::new(Lock::new(shard)))
+        };
+        let all: Result<Box<[_]>, DesignError> = (0..shards).map(shard).collect();
         Ok(PageCache {
-            shards: (0..shards)
-                .map(|i| CachePadded::new(Lock::new(Shard::new(size(i)))))
-                .collect(),
+            shards: all?,
             starts: (0..shards).map(start).collect(),
             shard_shift: 64 - shards.trailing_zeros(),
             region,
@@ -210,7 +213,7 @@ impl PageCache {
     }
 }
 
-/// One shard for one client, which so has one exact CLOCK; else a power of two of at least four for
+/// One shard for one client, which so has its policy exactly; else a power of two of at least four for
 /// each client, as long as a shard has enough frames.
 fn shard_count(clients: u32, frames: u32) -> u32 {
     if clients == 1 {

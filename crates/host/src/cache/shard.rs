@@ -2,8 +2,8 @@
 //! done by one client at a time, under the shard's lock, and nothing waits.
 //!
 //! Until all frames are in use they are used in order. A new page enters with its reference bit
-//! clear; a hit sets it. When a page must go, the [policy](crate::kit::replacement) says which:
-//! CLOCK, unless the shard is made with another.
+//! without uses; hits count them. When a page must go, the [policy](crate::kit::replacement) says
+//! which.
 //!
 //! A page that leaves with changes is written to the drive first. From the moment its frame is
 //! chosen, the index has the new page (busy); the old one stands in the list of those *leaving*,
@@ -15,9 +15,10 @@ use wharf_runtime::page_index::{Index, hash_page};
 
 use crate::cache::dirty::DirtySet;
 use crate::cache::frame::Frame;
-use crate::kit::replacement::clock::Clock;
-use crate::kit::replacement::{Look, Replacement, Victim};
+use crate::design::Replacement;
+use crate::kit::replacement::{Chosen, Look, Victim};
 use wharf_runtime::wake::Sleeper;
+use wharf_wire::dma::RegisterError;
 
 /// What a page is waited for by, when any frame will do.
 const ANY_PAGE: u64 = u64::MAX;
@@ -66,11 +67,13 @@ struct Waiter {
 }
 
 /// See the module.
-pub struct Shard<R = Clock> {
+pub struct Shard {
     frames: Box<[Frame]>,
     index: Index,
     dirty: DirtySet,
-    policy: R,
+    policy: Chosen,
+    /// Whether the policy is told of each use.
+    hears_uses: bool,
     /// Frames from here on were never used.
     used: u32,
     /// Frames whose page could not be read, to be used again before any page must go.
@@ -79,24 +82,30 @@ pub struct Shard<R = Clock> {
     waiters: Vec<Waiter>,
 }
 
-impl<R: Replacement> Shard<R> {
+impl Shard {
     /// A shard of `frames` empty frames.
-    pub fn new(frames: u32) -> Shard<R> {
-        Shard {
+    ///
+    /// # Errors
+    /// If there is no memory for the policy.
+    pub fn new(frames: u32, replacement: Replacement) -> Result<Shard, RegisterError> {
+        let policy = Chosen::new(replacement, frames)?;
+        Ok(Shard {
             frames: vec![Frame::default(); frames as usize].into(),
             index: Index::new(frames),
             dirty: DirtySet::new(frames),
-            policy: R::of_frames(frames),
+            hears_uses: policy.hears_uses(),
+            policy,
             used: 0,
             freed: VecDeque::new(),
             leaving: Vec::new(),
             waiters: Vec::new(),
-        }
+        })
     }
 
     /// Bytes that it takes to keep book of the frames.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.frames) + self.index.bytes() + self.dirty.bytes() + size_of::<Shard<R>>()
+        let frames = size_of_val(&*self.frames) + self.dirty.bytes();
+        frames + self.index.bytes() + self.policy.bytes() + size_of::<Shard>()
     }
 
     /// A frame's page and state.
@@ -129,12 +138,20 @@ impl<R: Replacement> Shard<R> {
     /// Notes a hit on a ready frame.
     #[inline]
     pub fn touch(&mut self, frame: u32) {
-        self.frames[frame as usize].set_referenced(true);
-        self.policy.touch(frame);
+        match self.hears_uses {
+            true => self.policy.hit(frame),
+            false => self.frames[frame as usize].count_use(),
+        }
+    }
+
+    /// Whether a hit changes lists, and not the frame's own word alone.
+    #[inline]
+    pub fn hears_uses(&self) -> bool {
+        self.hears_uses
     }
 
     /// Gives a page that is absent a frame, and makes it busy. `is_own(frame)` says whether the
-    /// request holds a frame itself. Also gives the steps that the hand took.
+    /// request holds a frame itself. Also gives the frames that the policy looked at.
     pub fn place(&mut self, page: u64, hash: u64, is_own: impl Fn(u32) -> bool) -> (Placed, u32) {
         if let Some(frame) = self.freed.pop_front() {
             self.enter(page, hash, frame);
@@ -146,7 +163,7 @@ impl<R: Replacement> Shard<R> {
             self.enter(page, hash, frame);
             return (Placed::Clean(frame), 0);
         }
-        let (victim, steps) = self.choose(is_own);
+        let (victim, steps) = self.choose(page, is_own);
         let placed = match victim {
             Ok(frame) => self.replace(page, hash, frame),
             Err(other) => other,
@@ -154,15 +171,16 @@ impl<R: Replacement> Shard<R> {
         (placed, steps)
     }
 
-    /// Has the policy choose a frame that can be given up.
+    /// Has the policy choose a frame that can be given up for a page. Also gives the frames looked at.
     #[inline]
-    fn choose(&mut self, is_own: impl Fn(u32) -> bool) -> (Result<u32, Placed>, u32) {
-        let (frames, mut hopeful) = (&mut self.frames, false);
-        let (victim, steps) = self.policy.victim(|at| {
+    fn choose(&mut self, page: u64, is_own: impl Fn(u32) -> bool) -> (Result<u32, Placed>, u32) {
+        let (frames, mut hopeful, mut steps) = (&mut self.frames, false, 0);
+        let victim = self.policy.evict(Some(page), |at| {
             let frame = &mut frames[at as usize];
-            if frame.is_referenced() {
-                frame.set_referenced(false);
-                return Look::Used;
+            steps += 1;
+            let uses = frame.take_uses();
+            if uses > 0 {
+                return Look::Used(uses);
             }
             if frame.is_pinned() {
                 hopeful |= !frame.is_stuck();
@@ -176,7 +194,10 @@ impl<R: Replacement> Shard<R> {
         });
         let victim = match victim {
             Victim::Frame(frame) => Ok(frame),
-            Victim::Ended => Err(Placed::Own),
+            Victim::Ended => {
+                steps -= 1;
+                Err(Placed::Own)
+            }
             Victim::None if hopeful => Err(Placed::AllHeld),
             Victim::None => Err(Placed::AllStuck),
         };
@@ -202,7 +223,7 @@ impl<R: Replacement> Shard<R> {
     fn enter(&mut self, page: u64, hash: u64, frame: u32) {
         self.frames[frame as usize] = Frame::busy(page);
         self.index.insert(page, hash, frame);
-        self.policy.insert(frame);
+        self.policy.insert(frame, page);
     }
 
     fn unindex(&mut self, frame: u32) {
@@ -368,11 +389,10 @@ impl<R: Replacement> Shard<R> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::kit::replacement::two_lists::TwoLists;
     use wharf_runtime::Seed;
 
     /// Touches a page; true if it was there.
-    fn touch<R: Replacement>(shard: &mut Shard<R>, page: u64) -> bool {
+    fn touch(shard: &mut Shard, page: u64) -> bool {
         let hash = hash_page(page);
         if let Found::Ready(frame) = shard.find(page, hash) {
             shard.touch(frame);
@@ -389,34 +409,70 @@ mod tests {
         false
     }
 
-    fn stays_in_order<R: Replacement>(frames: u32) {
-        let mut rng = Seed(5).rng();
-        let mut shard: Shard<R> = Shard::new(frames);
-        for _ in 0..5_000 {
-            let page = rng.below(3 * u64::from(frames));
-            touch(&mut shard, page);
-            if let Found::Ready(frame) = shard.find(page, hash_page(page)) {
-                match rng.below(8) {
-                    0 => shard.drop_page(frame, &mut Vec::new()),
-                    1 | 2 => shard.set_dirty(frame),
-                    _ => {}
+    #[test]
+    fn a_shard_takes_any_policy() {
+        const FRAMES: u32 = 20;
+        for (name, replacement) in Replacement::ALL {
+            println!("{name}");
+            let mut rng = Seed(5).rng();
+            let mut shard = Shard::new(FRAMES, replacement).unwrap();
+            for _ in 0..5_000 {
+                let page = rng.below(3 * u64::from(FRAMES));
+                touch(&mut shard, page);
+                if let Found::Ready(frame) = shard.find(page, hash_page(page)) {
+                    match rng.below(8) {
+                        0 => shard.drop_page(frame, &mut Vec::new()),
+                        1 | 2 => shard.set_dirty(frame),
+                        _ => {}
+                    }
                 }
+                shard.verify();
             }
-            shard.verify();
         }
     }
 
+    /// The same pages through a shard and through a simulation of the policy.
     #[test]
-    fn a_shard_takes_any_policy() {
-        stays_in_order::<Clock>(20);
-        stays_in_order::<TwoLists>(20);
+    fn a_shard_hits_what_its_policy_hits() {
+        let mut rng = Seed(7).rng();
+        let pages: Vec<u64> = (0..20_000)
+            .map(|nth| match nth % 700 > 500 {
+                true => 1_000 + nth,
+                false => rng.below(400).min(rng.below(400)),
+            })
+            .collect();
+        // W-TinyLFU hashes pages, and simulations number them in the order of their first uses.
+        let mut known = Vec::new();
+        let number = |page: &u64| {
+            let found = known.iter().position(|other| other == page);
+            found.unwrap_or_else(|| {
+                known.push(*page);
+                known.len() - 1
+            })
+        };
+        let pages: Vec<u64> = pages.iter().map(number).map(|at| at as u64).collect();
+        let mut stream = wharf_policy::Stream::default();
+        pages.iter().for_each(|page| stream.push(*page));
+        for (name, kind) in wharf_policy::Kind::ALL {
+            let known = Replacement::ALL.iter().find(|(known, _)| *known == name);
+            let Some((_, replacement)) = known else {
+                assert_eq!(name, "belady", "a policy that caches cannot have");
+                continue;
+            };
+            let mut shard = Shard::new(64, *replacement).unwrap();
+            let hits = pages
+                .iter()
+                .filter(|page| touch(&mut shard, **page))
+                .count();
+            assert_eq!(hits as u64, stream.hits(kind, 64), "{name}");
+        }
     }
 
     /// What the two lists are for, and CLOCK is not.
     #[test]
     fn a_scan_does_not_push_out_what_is_used_again_and_again() {
-        fn hits_after_a_scan<R: Replacement>() -> usize {
-            let mut shard: Shard<R> = Shard::new(64);
+        fn hits_after_a_scan(replacement: Replacement) -> usize {
+            let mut shard = Shard::new(64, replacement).unwrap();
             for round in 0..8 {
                 let others = 100 * (round + 1)..100 * (round + 1) + 40;
                 (0..16)
@@ -426,7 +482,14 @@ mod tests {
             (10_000..10_200).for_each(|page| _ = touch(&mut shard, page));
             (0..16).filter(|page| touch(&mut shard, *page)).count()
         }
-        assert_eq!(hits_after_a_scan::<Clock>(), 0);
-        assert_eq!(hits_after_a_scan::<TwoLists>(), 16);
+        assert_eq!(hits_after_a_scan(Replacement::Clock), 0);
+        for replacement in [
+            Replacement::TwoLists,
+            Replacement::S3Fifo,
+            Replacement::Arc,
+            Replacement::Lirs,
+        ] {
+            assert_eq!(hits_after_a_scan(replacement), 16, "{replacement:?}");
+        }
     }
 }

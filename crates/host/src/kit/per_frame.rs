@@ -10,12 +10,25 @@ use wharf_wire::dma::RegisterError;
 /// # Errors
 /// If the system has no memory for them.
 pub fn per_frame<T>(frames: u32, make: impl FnMut(u32) -> T) -> Result<Vec<T>, RegisterError> {
-    let mut all = Vec::new();
-    all.try_reserve_exact(frames as usize)
-        .map_err(|_| RegisterError::OutOfMemory {
-            bytes: frames as usize * size_of::<T>(),
-            source: ErrorKind::OutOfMemory.into(),
-        })?;
+    let mut all = reserve(frames as usize)?;
     all.extend((0..frames).map(make));
+    Ok(all)
+}
+
+/// Whether the system would give so many bytes.
+///
+/// # Errors
+/// If not.
+pub fn has_room(bytes: u64) -> Result<(), RegisterError> {
+    reserve::<u8>(bytes as usize).map(drop)
+}
+
+fn reserve<T>(count: usize) -> Result<Vec<T>, RegisterError> {
+    let mut all = Vec::new();
+    let refused = |_| RegisterError::OutOfMemory {
+        bytes: count * size_of::<T>(),
+        source: ErrorKind::OutOfMemory.into(),
+    };
+    all.try_reserve_exact(count).map_err(refused)?;
     Ok(all)
 }

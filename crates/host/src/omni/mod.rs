@@ -24,7 +24,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use wharf_wire::dma::DmaSpace;
 
-use crate::design::{Design, DesignConfig, DesignError, FileParts, Gauges, Needs, Parts};
+use crate::design::{
+    Design, DesignConfig, DesignError, FileParts, Gauges, Needs, Parts, Replacement,
+};
 use crate::files::{FileClient, FileError};
 use crate::stor::{CacheMode, Compute, ReadFill, Stor, StorConfig, Without};
 
@@ -77,6 +79,8 @@ crate::settings! {
         pub buffer_pages: u32 = 512, in 32..=65_536;
         /// Most pages that come to the host at a time ahead of who goes through a file in order.
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
+        /// Which page leaves the cache in the host next: as `design.scale.replacement`.
+        pub replacement: Replacement = Replacement::Clock;
     }
 }
 
@@ -99,6 +103,7 @@ impl OmniConfig {
             cache_files: self.cache_files,
             buffer_pages: self.buffer_pages,
             read_ahead_pages: self.read_ahead_pages,
+            replacement: self.replacement,
             ..StorConfig::default()
         }
     }

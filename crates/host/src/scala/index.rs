@@ -28,8 +28,7 @@ use zerocopy::FromZeros;
 
 pub use super::table::Place;
 use super::table::Table;
-use crate::kit::replacement::clock::Clock;
-use crate::kit::replacement::{Look, Replacement, Victim};
+use crate::kit::replacement::{Clock, Look, Policy, Victim};
 
 /// Entries of the translation cache.
 const RECENT: usize = 64;
@@ -147,8 +146,8 @@ impl QueueIndex {
                 first: first - slots,
                 slots,
                 used: Cell::new(0),
-                clock: Cell::new(Clock::of_frames(slots)),
-                clean_clock: Cell::new(Clock::of_frames(slots)),
+                clock: Cell::new(Clock::new(slots)),
+                clean_clock: Cell::new(Clock::new(slots)),
             }
         };
         let none = Place { slot: 0, frame: 0 };
@@ -365,7 +364,7 @@ impl QueueIndex {
             any_stuck |= is_stuck;
             if is_accessed {
                 self.clear(slot, ACCESSED);
-                return Look::Used;
+                return Look::Used(1);
             }
             if is_held { Look::Stays } else { Look::Goes }
         });
@@ -406,7 +405,7 @@ impl QueueIndex {
                 return Look::Goes;
             }
             self.clear(slot, ACCESSED);
-            Look::Used
+            Look::Used(1)
         });
         set.clean_clock.set(clock);
         match victim {

@@ -68,7 +68,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         let frame = self.find(key)?;
         match frames.copy_out(self.cpu(), frame, key, span, out) {
             Copied::Done(state) if state & (READAHEAD | TAKEN) == 0 => {
-                let is_first = frames.mark_used(self.cpu(), frame, state);
+                let is_first = self.pages.note_use(frame, state);
                 self.reading.ahead(file, |ahead| ahead.note(span.page));
                 Some(Touch::found(is_first))
             }
@@ -115,7 +115,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             let pinned = Held::of(&*self.pages, frame);
             let state = frames.state(frame);
             if state & FILLED != 0 && takes_guards(state) {
-                frames.mark_used(self.cpu(), frame, state);
+                self.pages.note_use(frame, state);
                 return Some(pinned.keep());
             }
         }
@@ -145,7 +145,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         if !takes_guards(state) {
             return Err(IoError::Guards { page });
         }
-        frames.mark_used(self.cpu(), frame, state);
+        self.pages.note_use(frame, state);
         Ok(pinned.keep())
     }
 
@@ -179,7 +179,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// ahead.
     #[inline]
     fn note_read(&self, key: PageKey, frame: u32, state: u32) -> bool {
-        let is_first = self.frames().mark_used(self.cpu(), frame, state);
+        let is_first = self.pages.note_use(frame, state);
         self.reading
             .ahead(key.file(), |ahead| ahead.note(key.page()));
         if state & READAHEAD != 0 {
@@ -372,7 +372,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             self.pages.mark_dirty(frame, key);
         }
         frames.unlock(frame);
-        may.then(|| frames.mark_used(cpu, frame, state))
+        may.then(|| self.pages.note_use(frame, state))
     }
 
     /// The task has dirtied a page: sometimes looks at the thresholds.

@@ -95,6 +95,32 @@ impl FrameTable<FrameWord> {
         mark != 0 && self.change(cpu, frame, mark, UNTOUCHED) & UNTOUCHED != 0
     }
 
+    /// The same, where both marks are a number of uses, three at most.
+    #[inline]
+    pub fn count_use(&self, cpu: &Cpu, frame: u32, state: u32) -> bool {
+        let (set, clear) = match state & (REFERENCED | REUSED) {
+            0 => (REFERENCED, UNTOUCHED),
+            REFERENCED => (REUSED, REFERENCED | UNTOUCHED),
+            REUSED => (REFERENCED, UNTOUCHED),
+            _ => return false,
+        };
+        self.change(cpu, frame, set, clear) & UNTOUCHED != 0
+    }
+
+    /// That number; it is none from now on.
+    pub fn take_uses(&self, cpu: &Cpu, frame: u32) -> u8 {
+        let number = |state: u32| match state & (REFERENCED | REUSED) {
+            0 => 0,
+            REFERENCED => 1,
+            REUSED => 2,
+            _ => 3,
+        };
+        match number(self.state(frame)) {
+            0 => 0,
+            _ => number(self.change(cpu, frame, 0, REFERENCED | REUSED)),
+        }
+    }
+
     /// True if the page of a frame may go, as far as its state says.
     pub fn may_go(&self, frame: u32) -> bool {
         may_go(self.state(frame))

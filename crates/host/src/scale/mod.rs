@@ -141,8 +141,9 @@ impl Variant for DflushAlone {
 crate::settings! {
     /// What the page cache of a process is told.
     pub struct ScaleConfig {
-        /// Which page leaves the cache next: `clock`: the next under CLOCK's hand that was not used
-        /// since; `lru`: two lists, as in Linux.
+        /// Which page leaves the cache next: `clock`, whose hand goes without a lock; `two-lists`, as in Linux; `fifo`, `sieve`, `s3-fifo`, whose
+        /// hits take no lock; `lru`, `2q`, `arc`, `lirs`, `w-tinylfu`, which are told of 32 hits of a client at a time. `wharf policies`
+        /// tells of them.
         pub replacement: Replacement = Replacement::Clock;
         /// What a writer does when too much is dirty: `flush`: so many pages at a time, which it
         /// waits for; `flush-files`: all of a file, and of the next as long as more than
@@ -175,10 +176,10 @@ impl<V: Variant> Design for Scale<V> {
 
     type Client = ScaleClient<V::Index>;
 
-    fn needs(config: &DesignConfig, _: &ScaleConfig) -> Needs {
+    fn needs(config: &DesignConfig, own: &ScaleConfig) -> Needs {
         Needs {
             services: 1,
-            bytes_per_page: 64,
+            bytes_per_page: 64 + own.replacement.bytes_per_page(),
             in_kernel: config.in_kernel,
             ..Needs::default()
         }

@@ -1,6 +1,6 @@
 //! The pages of the cache as one CPU has them: their state, their tags, and how many are dirty.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::kit::index::{Index, Tag};
 use crate::kit::memory::Stock;
 use crate::kit::pages::Pages;
 use crate::kit::tasks::Tasks;
-use crate::scale::frame::{DIRTY, FILLED, STUCK, WAITERS, WRITEBACK};
+use crate::scale::frame::{DIRTY, FILLED, REFERENCED, REUSED, STUCK, WAITERS, WRITEBACK};
+use crate::scale::replacement::{Candidates, Heard};
 use crate::scale::shared::{Shared, SharedCount};
 
 /// A CPU's part of a [`SharedCount`].
@@ -33,6 +34,10 @@ pub(crate) struct CpuPages<I, B> {
     pub(super) stock: Stock,
     pub(super) dirty: Batch,
     pub(super) writeback: Batch,
+    /// How the policy hears of hits.
+    heard: Heard,
+    /// Those that it has not heard of yet.
+    uses: RefCell<Candidates>,
 }
 
 impl<I: Index, B: Backing> Pages for CpuPages<I, B> {
@@ -95,6 +100,8 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
             stock: Stock::new(batch, keeps),
             dirty: Batch::default(),
             writeback: Batch::default(),
+            heard: shared.replacement.hears(),
+            uses: RefCell::default(),
             shared,
             backing,
         })
@@ -110,6 +117,42 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
         self.shared.index_of(file)
     }
 
+    /// The page of a frame was used, whose state was `state` a moment ago. True for the first use of a page that was
+    /// read ahead.
+    #[inline]
+    pub(super) fn note_use(&self, frame: u32, state: u32) -> bool {
+        let (cpu, frames) = (self.cpu(), &self.shared.frames);
+        match self.heard {
+            Heard::Marked => frames.mark_used(cpu, frame, state),
+            Heard::Counted => frames.count_use(cpu, frame, state),
+            Heard::Told => {
+                // The first use is that which has brought the page.
+                if state & (REFERENCED | REUSED) != 0 {
+                    self.remember_use(frame);
+                }
+                frames.mark_used(cpu, frame, state)
+            }
+        }
+    }
+
+    fn remember_use(&self, frame: u32) {
+        let mut uses = self.uses.borrow_mut();
+        uses.push(frame);
+        if uses.len() == uses.inline_size() {
+            self.shared.replacement.used(self.cpu(), &uses);
+            uses.clear();
+        }
+    }
+
+    /// Tells the policy of the uses that it has not heard of.
+    pub(super) fn tell_uses(&self) {
+        let mut uses = self.uses.borrow_mut();
+        if !uses.is_empty() {
+            self.shared.replacement.used(self.cpu(), &uses);
+            uses.clear();
+        }
+    }
+
     /// Adds to a count of all CPUs, by way of this CPU's batch.
     pub(super) fn count(&self, count: &SharedCount, batch: &Batch, n: i64) {
         let sum = batch.0.get() + n;
@@ -123,6 +166,7 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
     /// Gives what this CPU has to the others, for it ends.
     pub(super) fn retire(&self) {
         let shared = &self.shared;
+        self.tell_uses();
         self.stock.give_all(&self.tasks, &shared.common.free);
         for (count, batch) in [
             (&shared.dirty, &self.dirty),

@@ -30,6 +30,7 @@ impl<I: Index, B: Backing> Reclaims for CpuPages<I, B> {
     fn reclaim(&self) {
         let (cpu, shared) = (self.cpu(), &self.shared);
         let (mut tried, mut freed) = (0, 0);
+        self.tell_uses();
         let mut nodes = shared.common.nodes.from(self.home()).cycle();
         while tried < 2 * u64::from(shared.frames.count()) && freed == 0 {
             let mut candidates = Candidates::new();
@@ -118,6 +119,7 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
         let is_new = self.index_of(key.file()).insert(cpu, key.page(), frame);
         if is_new {
             self.note(key.file(), Change::Added);
+            self.tell_uses();
             shared.replacement.insert(cpu, &shared.frames, frame);
         } else {
             shared.frames.cancel(cpu, frame);

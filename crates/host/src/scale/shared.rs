@@ -17,8 +17,9 @@ use crate::kit::readahead::Plan;
 use crate::kit::transfers::IN_FLIGHT_MAX;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
 use crate::scale::replacement::SharedReplacement;
+use crate::scale::replacement::chosen::ChosenPolicy;
 use crate::scale::replacement::clock::Sweep;
-use crate::scale::replacement::lru::SharedLists;
+use crate::scale::replacement::two_lists::SharedLists;
 use crate::scale::retry::Retry;
 
 /// Thresholds, in pages.
@@ -170,7 +171,8 @@ impl<I: Index> Shared<I> {
         let common = Common::new(config, (shape.frames, 1), kernel_path, balance)?;
         let replacement: Box<dyn SharedReplacement> = match shape.replacement {
             Replacement::Clock => Box::new(Sweep::new(shape.frames)),
-            Replacement::Lru => Box::new(SharedLists::new(common.nodes, config.clients + 1)?),
+            Replacement::TwoLists => Box::new(SharedLists::new(common.nodes, config.clients + 1)?),
+            other => Box::new(ChosenPolicy::new(other, common.nodes)?),
         };
         Ok(Shared {
             common,

@@ -67,7 +67,10 @@ impl Design for Stor {
             bunch: true,
             near_bytes: own.near_bytes(config.cache_bytes),
             attached_pages: own.buffer_pages as usize + LEASE_PAGES,
-            bytes_per_page: if own.cache.is_some() { 64 } else { 0 },
+            bytes_per_page: match own.cache.is_some() {
+                true => 64 + own.replacement.bytes_per_page(),
+                false => 0,
+            },
             ..Needs::default()
         }
     }

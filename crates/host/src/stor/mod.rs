@@ -59,6 +59,7 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 use wharf_wire::window::Window;
 
 use crate::buffers::Buffers;
+use crate::design::Replacement;
 use crate::driver::Driver;
 use crate::files::FileStatistics;
 use crate::late::LateCompletions;
@@ -115,6 +116,8 @@ crate::settings! {
         pub window: bool = true;
         /// Most pages that a cache reads ahead at a time. StorStack's reads 7, then 8 more.
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
+        /// Which page leaves the cache of a process next: as `design.scale.replacement`.
+        pub replacement: Replacement = Replacement::Clock;
     }
 }
 

@@ -8,8 +8,8 @@
 
 use wharf_runtime::{Cpu, Op};
 
+use crate::kit::replacement::Look;
 use crate::kit::replacement::second_chance::SecondChance;
-use crate::kit::replacement::{Look, Replacement};
 use crate::tri::shared::Shared;
 
 /// It is in the queue.
@@ -51,7 +51,7 @@ impl Pool {
         Pool {
             first,
             free: (first..first + frames).rev().collect(),
-            queue: SecondChance::of_frames(frames),
+            queue: SecondChance::default(),
             marks: vec![0; frames as usize].into(),
             stuck: 0,
             on_drive: vec![0; frames as usize].into(),
@@ -137,7 +137,7 @@ impl Pool {
             let is_held = state.pins() > 0 || state.is_busy() || *mark & WRITING != 0;
             if !is_held && *mark & USED != 0 {
                 *mark &= !USED;
-                return Look::Used;
+                return Look::Used(1);
             }
             *mark &= !QUEUED;
             if is_held {

@@ -9,8 +9,7 @@
 
 use wharf_runtime::page_index::{Index, hash_page};
 
-use crate::kit::replacement::clock::Clock;
-use crate::kit::replacement::{Look, Replacement, Victim};
+use crate::kit::replacement::{Clock, Look, Policy, Victim};
 
 /// The number of a place.
 pub(super) type Place = u32;
@@ -77,7 +76,7 @@ impl Private {
             entries: vec![Entry::default(); places as usize].into(),
             index: Index::new(places),
             empty: (0..places).rev().collect(),
-            clock: Clock::of_frames(places),
+            clock: Clock::new(places),
             used: 0,
             keeps: pages > 0,
         }
@@ -133,7 +132,7 @@ impl Private {
             }
             if entry.is(REFERENCED) {
                 entry.block &= !REFERENCED;
-                return Look::Used;
+                return Look::Used(1);
             }
             Look::Goes
         });

@@ -370,7 +370,15 @@ fn by_clock_in_orders_with_few_changes() {
 
 #[test]
 fn by_two_lists_in_random_orders() {
-    in_random_orders(Replacement::Lru, false, 6_000);
+    in_random_orders(Replacement::TwoLists, false, 6_000);
+}
+
+#[test]
+fn by_policies_in_random_orders() {
+    // One that counts uses, and one that is told of them.
+    for replacement in [Replacement::S3Fifo, Replacement::Arc] {
+        in_random_orders(replacement, false, 3_000);
+    }
 }
 
 #[test]

@@ -385,7 +385,7 @@ pub(crate) fn random_case(seed: u64) -> (Case, Rng) {
     };
     let own = Own {
         managers: 1 + rng.below(3) as u32,
-        replacement: [Replacement::Clock, Replacement::Lru][(seed % 2) as usize],
+        replacement: Replacement::ALL[(seed % 10) as usize].1,
         index_reclaim: [Reclaim::Eager, Reclaim::Lazy][(seed / 2 % 2) as usize],
         balance: [Balance::Flush, Balance::SleepThenFlush][(seed / 4 % 2) as usize],
         share_pages: [64, 1, 5][(seed % 3) as usize],

@@ -14,7 +14,7 @@ use common::{Rig, Shape, healthy};
 use wharf_host::design::Amount;
 use wharf_host::tri::TriClient;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, Extent, IoError, NoSettings, Tri, TriConfig, WritePolicy,
+    Client, Clock, ClockConfig, Design, DesignConfig, Extent, IoError, Tri, TriConfig, WritePolicy,
 };
 use wharf_runtime::machine::RunSummary;
 use wharf_runtime::{Cpu, Idle, Op, Rng, Seed};
@@ -110,7 +110,7 @@ fn hit_percent<D: Design>(config: DesignConfig, own: &D::Config) -> u64 {
 fn the_hit_ratio_is_near_that_of_clock() {
     for (pages, managers) in [(200, 2), (600, 1), (600, 4)] {
         let config = cache(pages);
-        let clock = hit_percent::<Clock>(config, &NoSettings::default());
+        let clock = hit_percent::<Clock>(config, &ClockConfig::default());
         let tri = hit_percent::<Tri>(config, &managed_by(managers));
         assert!(
             tri + 3 >= clock && tri <= clock + 3,

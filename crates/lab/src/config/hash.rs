@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_fixed_configuration_has_a_fixed_hash() {
-        assert_eq!(hash("tiny", &[]).to_string(), "4c4c02337425eda3");
+        assert_eq!(hash("tiny", &[]).to_string(), "b5cd1401012b7fc1");
     }
 
     #[test]
@@ -168,7 +168,8 @@ mod tests {
             "host.write_policy=write-through",
             "host.idle.park_us=999",
             "host.files=64",
-            "design.scale.replacement=lru",
+            "design.scale.replacement=two-lists",
+            "design.clock.replacement=s3-fifo",
             "host.in_kernel=true",
             "host.file_system=true",
             "host.layout=raid5",

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wharf_host::clock::ClockClient;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, DesignError, Direct, Extent, IoError, NoSettings, Parts,
+    Client, Clock, ClockConfig, Design, DesignConfig, DesignError, Direct, Extent, IoError, Parts,
     Statistics, Touch,
 };
 use wharf_lab::compare::{Request as Compare, compare};
@@ -43,13 +43,13 @@ impl Design for Stopping {
 
     const SUMMARY: &'static str = "clock, and someone who stops it";
 
-    type Config = NoSettings;
+    type Config = ClockConfig;
 
     type Client = StoppingClient;
 
     fn new(
         config: &DesignConfig,
-        own: &NoSettings,
+        own: &ClockConfig,
         space: &Arc<DmaSpace>,
     ) -> Result<Stopping, DesignError> {
         let inner = Arc::new(Clock::new(config, own, space)?);

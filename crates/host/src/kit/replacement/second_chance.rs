@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Look, Replacement, Victim};
+use super::Look;
 
 /// See the module. A frame that is in the queue is not inserted: its owner knows.
 #[derive(Debug, Default)]
@@ -19,37 +19,32 @@ impl SecondChance {
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
-}
 
-impl Replacement for SecondChance {
-    fn of_frames(_: u32) -> SecondChance {
-        SecondChance::default()
-    }
-
+    /// A frame may go from now on.
     #[inline]
-    fn insert(&mut self, frame: u32) {
+    pub fn insert(&mut self, frame: u32) {
         self.queue.push_back(frame);
     }
 
-    fn remove(&mut self, frame: u32) {
+    /// A frame may not go any more.
+    pub fn remove(&mut self, frame: u32) {
         self.queue.retain(|other| *other != frame);
     }
 
-    fn victim(&mut self, mut look: impl FnMut(u32) -> Look) -> (Victim, u32) {
-        let mut steps = 0;
+    /// Looks for a page to give up, until one [goes](Look::Goes) or the queue is empty. One that goes, or stays, has left the queue.
+    pub fn victim(&mut self, mut look: impl FnMut(u32) -> Look) -> Option<u32> {
         while let Some(frame) = self.queue.pop_front() {
-            steps += 1;
             match look(frame) {
-                Look::Goes => return (Victim::Frame(frame), steps),
-                Look::Used => self.queue.push_back(frame),
+                Look::Goes => return Some(frame),
+                Look::Used(_) => self.queue.push_back(frame),
                 Look::Stays => {}
                 Look::Ends => {
                     self.queue.push_front(frame);
-                    return (Victim::Ended, steps - 1);
+                    return None;
                 }
             }
         }
-        (Victim::None, steps)
+        None
     }
 }
 
@@ -59,20 +54,20 @@ mod tests {
 
     #[test]
     fn used_frames_come_again_and_others_when_they_are_offered() {
-        let mut queue = SecondChance::of_frames(3);
+        let mut queue = SecondChance::default();
         (0..3).for_each(|frame| queue.insert(frame));
         let mut seen = Vec::new();
         let victim = queue.victim(|frame| {
             seen.push(frame);
             match (frame, seen.len()) {
-                (0, 1) => Look::Used,
+                (0, 1) => Look::Used(1),
                 (1, _) => Look::Stays,
-                (2, _) => Look::Used,
+                (2, _) => Look::Used(1),
                 _ => Look::Goes,
             }
         });
-        assert_eq!((victim, seen), ((Victim::Frame(0), 4), vec![0, 1, 2, 0]));
-        assert_eq!(queue.victim(|_| Look::Goes), (Victim::Frame(2), 1));
+        assert_eq!((victim, seen), (Some(0), vec![0, 1, 2, 0]));
+        assert_eq!(queue.victim(|_| Look::Goes), Some(2));
         assert!(queue.is_empty(), "the second one was not offered again");
     }
 }

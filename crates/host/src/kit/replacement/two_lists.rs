@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use wharf_wire::dma::RegisterError;
 
-use super::{Look, Replacement, Victim};
+use super::{Look, Policy, Victim};
 use crate::kit::per_frame::per_frame;
 
 /// Frames of a batch that is put on a list, or taken off, at once.
@@ -204,14 +204,14 @@ impl TwoLists {
 
 /// For who has no lines to tell of. A page that was used moves to the active list when its turn
 /// comes.
-impl Replacement for TwoLists {
+impl Policy for TwoLists {
     /// # Panics
     /// If there is no memory.
-    fn of_frames(frames: u32) -> TwoLists {
+    fn new(frames: u32) -> TwoLists {
         TwoLists::new(0..frames).expect("memory for the links of a cache")
     }
 
-    fn insert(&mut self, frame: u32) {
+    fn insert(&mut self, frame: u32, _key: u64) {
         self.add(frame, List::Inactive, |_| ());
     }
 
@@ -219,25 +219,28 @@ impl Replacement for TwoLists {
         TwoLists::remove(self, frame, |_| ());
     }
 
-    fn victim(&mut self, mut look: impl FnMut(u32) -> Look) -> (Victim, u32) {
-        let steps = 2 * (self.len(List::Inactive) + self.len(List::Active));
-        for step in 0..steps {
+    fn evict(&mut self, _coming: Option<u64>, mut look: impl FnMut(u32) -> Look) -> Victim {
+        for _ in 0..2 * (self.len(List::Inactive) + self.len(List::Active)) {
             self.refill(u32::MAX, |_| (), |_| ());
             let frame = self
                 .take_oldest(List::Inactive, |_| ())
                 .or_else(|| self.take_oldest(List::Active, |_| ()));
             let Some(frame) = frame else { break };
             match look(frame) {
-                Look::Goes => return (Victim::Frame(frame), step + 1),
-                Look::Used => self.add(frame, List::Active, |_| ()),
+                Look::Goes => return Victim::Frame(frame),
+                Look::Used(_) => self.add(frame, List::Active, |_| ()),
                 Look::Stays => self.add(frame, List::Inactive, |_| ()),
                 Look::Ends => {
                     self.add_oldest(frame, |_| ());
-                    return (Victim::Ended, step);
+                    return Victim::Ended;
                 }
             }
         }
-        (Victim::None, steps)
+        Victim::None
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.links)
     }
 }
 

@@ -1,17 +1,19 @@
 //! Which page leaves next: a policy, and what the cache tells it.
 //!
-//! As a [`Replacement`](crate::kit::replacement::Replacement), but for all CPUs at once, which
-//! share no lock. A hit sets a mark in the frame's state ([`REFERENCED`](super::frame::REFERENCED),
-//! [`REUSED`](super::frame::REUSED)), and no more: no policy hears of it at once, so that hits
-//! write nothing that CPUs share. A policy sees the marks when it comes by.
+//! As a [`Policy`](crate::kit::replacement::Policy), but for all CPUs at once. A hit sets a mark in
+//! the frame's state ([`REFERENCED`](super::frame::REFERENCED), [`REUSED`](super::frame::REUSED)),
+//! and takes no lock: a policy sees the marks when it comes by. Where it has to know in which order
+//! pages were used, each CPU notes its uses, and tells the policy of many at a time ([`Heard`]).
 //!
 //! | policy | file |
 //! |---|---|
-//! | CLOCK: a hand goes round over the frames | `clock.rs` |
-//! | two lists, as in Linux: pages used once, and pages used again | `lru.rs` |
+//! | CLOCK: a hand goes round over the frames, without a lock | `clock.rs` |
+//! | two lists, as in Linux: pages used once, and pages used again | `two_lists.rs` |
+//! | all others, as they are in `wharf-policy`, behind a lock that misses take | `chosen.rs` |
 
+pub(crate) mod chosen;
 pub(crate) mod clock;
-pub(crate) mod lru;
+pub(crate) mod two_lists;
 
 use smallvec::SmallVec;
 use wharf_runtime::Cpu;
@@ -24,8 +26,27 @@ const STRETCH: u32 = 32;
 /// Frames in the order in which they should be tried.
 pub type Candidates = SmallVec<[u32; STRETCH as usize]>;
 
+/// How a policy hears of hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// By marks: the page was used, or used again.
+    Marked,
+    /// By the same marks, as a number: up to three uses.
+    Counted,
+    /// As `Marked`, and of each use after the first one, by [`SharedReplacement::used`].
+    Told,
+}
+
 /// See the module. All of it may be called by any CPU at any time.
 pub trait SharedReplacement: Send + Sync {
+    /// How it hears of hits.
+    fn hears(&self) -> Heard {
+        Heard::Marked
+    }
+
+    /// The pages of these frames were used, in this order; a frame may have another page by now.
+    fn used(&self, _cpu: &Cpu, _used: &[u32]) {}
+
     /// A frame has got a page.
     fn insert(&self, cpu: &Cpu, frames: &Frames, frame: u32);
 

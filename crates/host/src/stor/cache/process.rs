@@ -10,7 +10,7 @@ use super::mode::{CacheMode, ReadFill, Without};
 use super::near::OmniIndex;
 use super::node::Node;
 use super::table::Table;
-use crate::design::{DesignConfig, DesignError, Reclaim, Replacement};
+use crate::design::{DesignConfig, DesignError, Reclaim};
 use crate::dflush::{Balance, SHARE_PAGES};
 use crate::kit::concurrent::Concurrent;
 use crate::kit::index::{Index, NODE_BYTES};
@@ -61,7 +61,7 @@ impl Process {
             frames: share.frames(design)?,
             files: own.cache_files,
             balance: Balance::Flush,
-            replacement: Replacement::Clock,
+            replacement: own.replacement,
             reclaim: Reclaim::Eager,
             has_flusher: true,
             has_read_ahead_thread: false,

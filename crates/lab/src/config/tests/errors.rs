@@ -386,7 +386,7 @@ fn a_key_that_is_a_designs_own_now_is_answered_with_where_it_is() {
         ),
         ("gc_aware", "design.scala.gc_aware"),
         ("shares", "design.scala.shares"),
-        ("replacement", "design.scale.replacement"),
+        ("replacement", "design.clock.replacement"),
         ("index_reclaim", "design.scale.index_reclaim"),
         ("design.tri.managers", "design.tri.managers"),
     ] {

@@ -145,7 +145,7 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         // Four processors (section 4), each with memory of its own.
         format!("host.memory_nodes={SOCKETS}"),
         // Linux' lists and lazy deletion are kept (sections 2.1 and 3.2.3).
-        "design.scale.replacement=lru".into(),
+        "design.scale.replacement=two-lists".into(),
         "design.scale.index_reclaim=lazy".into(),
         // What a flushing writer takes is the dirty pages of a file (section 3.3, and the published code).
         "design.scale.dflush=flush-files".into(),
