@@ -56,7 +56,7 @@
 //! * `kit/write_back.rs`, `scale/write_back.rs`: gathers neighbours; claims pages (dirty to
 //!   write-back, under the word) (does not know: why now).
 //!
-//! A program that links the cache (`wharf/page_cache/`) has the same code over files. A `read_at`,
+//! A program that links the cache (`crates/cache/`) has the same code over files. A `read_at`,
 //! in order: `file.rs` clamps to the length and asks page by page (knows no frames); `thread.rs`
 //! finds what the calling thread has (knows no pages); `host/scale/client.rs`,
 //! `host/kit/concurrent.rs`, `frame.rs` make the hit, as above (know no files but their numbers,

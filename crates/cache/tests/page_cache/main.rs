@@ -13,10 +13,10 @@ mod threads;
 use std::path::Path;
 use std::sync::Arc;
 
-use wharf::page_cache::{File, OpenOptions, PageCache, PageCacheOptions};
-use wharf::runtime::{Rng, Seed};
-use wharf::storage::faulty::{Faulty, Power};
-use wharf::storage::{Blocking, FileOptions, RamTarget};
+use wharf_cache::{File, OpenOptions, PageCache, PageCacheOptions};
+use wharf_runtime::{Rng, Seed};
+use wharf_storage::faulty::{Faulty, Power};
+use wharf_storage::{Blocking, FileOptions, RamTarget};
 
 const PAGE: usize = 4096;
 
@@ -49,7 +49,7 @@ fn in_file(path: &Path) -> Vec<u8> {
         read_only: true,
         ..FileOptions::default()
     };
-    let target = wharf::storage::open(path, &how).unwrap();
+    let target = wharf_storage::open(path, &how).unwrap();
     let len = target.size_bytes() as usize;
     let mut bytes = vec![0; len.next_multiple_of(PAGE)];
     if len > 0 {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use wharf::page_cache::{Advice, OpenOptions, PageCache, PageCacheOptions};
-use wharf::runtime::{Rng, Seed};
-use wharf::storage::{
+use wharf_cache::{Advice, OpenOptions, PageCache, PageCacheOptions};
+use wharf_runtime::{Rng, Seed};
+use wharf_storage::{
     Blocking, Channel, Completion, Full, Io, Op, RamTarget, StorageError, Target, TargetInfo,
 };
 

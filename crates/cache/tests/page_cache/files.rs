@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use wharf::page_cache::{OpenOptions, PageCache, PageCacheError, PageCacheOptions};
-use wharf::storage::RamTarget;
+use wharf_cache::{OpenOptions, PageCache, PageCacheError, PageCacheOptions};
+use wharf_storage::RamTarget;
 
 use crate::{PAGE, create, small};
 

@@ -1,9 +1,9 @@
 //! A page cache for ordinary files, in the program's own process: ScaleCache for programs that link it.
 //!
 //! ```
-//! use wharf::page_cache::{OpenOptions, PageCache, PageCacheOptions};
+//! use wharf_cache::{OpenOptions, PageCache, PageCacheOptions};
 //!
-//! # fn main() -> Result<(), wharf::page_cache::PageCacheError> {
+//! # fn main() -> Result<(), wharf_cache::PageCacheError> {
 //! # let folder = tempfile::tempdir().expect("a folder");
 //! # let path = folder.path().join("data");
 //! let cache = PageCache::new(&PageCacheOptions {

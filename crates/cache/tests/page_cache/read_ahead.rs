@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use wharf::page_cache::{PageCache, PageCacheOptions};
-use wharf::runtime::Seed;
+use wharf_cache::{PageCache, PageCacheOptions};
+use wharf_runtime::Seed;
 
 use crate::{PAGE, faulty_of, of_pages};
 

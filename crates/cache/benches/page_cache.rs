@@ -10,9 +10,9 @@ use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::sync::Barrier;
 
-use wharf::page_cache::{File, OpenOptions, PageCache, PageCacheOptions};
-use wharf::runtime::clock::Clock;
-use wharf::runtime::{Rng, Seed};
+use wharf_cache::{File, OpenOptions, PageCache, PageCacheOptions};
+use wharf_runtime::clock::Clock;
+use wharf_runtime::{Rng, Seed};
 
 const PAGE: usize = 4096;
 const ROUNDS: usize = 9;

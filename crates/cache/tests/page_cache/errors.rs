@@ -1,7 +1,7 @@
 //! Storage that fails.
 
-use wharf::runtime::Seed;
-use wharf::storage::faulty::Rates;
+use wharf_runtime::Seed;
+use wharf_storage::faulty::Rates;
 
 use crate::{PAGE, faulty, fill, small, stored};
 

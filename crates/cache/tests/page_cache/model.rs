@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use wharf::page_cache::{Advice, File, OpenOptions, PageCache, PageCacheOptions, Replacement};
-use wharf::runtime::{Rng, Seed};
+use wharf_cache::{Advice, File, OpenOptions, PageCache, PageCacheOptions, Replacement};
+use wharf_runtime::{Rng, Seed};
 
 use crate::{PAGE, create, fill, in_file, of_pages};
 

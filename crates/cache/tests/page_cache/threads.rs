@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use wharf::runtime::Seed;
+use wharf_runtime::Seed;
 
 use crate::{PAGE, create, fill, small};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use wharf::page_cache::{File, OpenOptions, PageCache, PageCacheOptions};
+use wharf_cache::{File, OpenOptions, PageCache, PageCacheOptions};
 
 use crate::{PAGE, create, in_file, of_pages, small};
 

@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use wharf::runtime::Seed;
-use wharf::storage::faulty::Loss;
+use wharf_runtime::Seed;
+use wharf_storage::faulty::Loss;
 
 use crate::{PAGE, create, faulty, small, stored};
 

@@ -8,9 +8,9 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use wharf::page_cache::{OpenOptions, PageCache, PageCacheError, PageCacheOptions};
-use wharf::runtime::clock::Clock;
-use wharf::runtime::{Rng, Seed};
+use wharf_cache::{OpenOptions, PageCache, PageCacheError, PageCacheOptions};
+use wharf_runtime::clock::Clock;
+use wharf_runtime::{Rng, Seed};
 
 const RECORD_BYTES: u64 = 16;
 const RECORDS: u64 = 1 << 18;

@@ -5,7 +5,7 @@ use wharf_host::error::IoError;
 use wharf_storage::StorageError;
 use wharf_wire::dma::RegisterError;
 
-/// What a [`PageCache`](super::PageCache) is to be.
+/// What a [`PageCache`](crate::PageCache) is to be.
 #[derive(Debug, Clone)]
 pub struct PageCacheOptions {
     /// Memory for cached pages in bytes, never exceeded. What keeps book of them comes on top: about

@@ -7,10 +7,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use wharf::page_cache::{PageCache, PageCacheError, PageCacheOptions, Replacement};
-use wharf::runtime::Seed;
-use wharf::storage::faulty::{Faulty, Power, Rates};
-use wharf::storage::{
+use wharf_cache::{PageCache, PageCacheError, PageCacheOptions, Replacement};
+use wharf_runtime::Seed;
+use wharf_storage::faulty::{Faulty, Power, Rates};
+use wharf_storage::{
     Channel, Completion, Full, Io, Op, RamTarget, StorageError, Target, TargetInfo,
 };
 

@@ -8,11 +8,11 @@ use wharf_host::errseq::ErrSeqCursor;
 use wharf_host::span::{Extent, Span, spans};
 use wharf_wire::dma::PAGE_BYTES;
 
-use super::Handle;
-use super::open_file::OpenFile;
-use super::options::PageCacheError;
-use super::table::Closed;
-use super::thread::{ThreadContext, with_context};
+use crate::Handle;
+use crate::open_file::OpenFile;
+use crate::options::PageCacheError;
+use crate::table::Closed;
+use crate::thread::{ThreadContext, with_context};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
