@@ -23,11 +23,13 @@
 //! | [`buffer`] | aligned memory |
 //! | `transfer` | what is left of an I/O after each step |
 
+#[cfg(feature = "arrays")]
 pub mod array;
 pub mod blocking;
 pub mod buffer;
 mod calls;
 pub mod error;
+#[cfg(feature = "faulty")]
 pub mod faulty;
 pub mod file;
 pub mod group;
