@@ -1,26 +1,25 @@
 //! A page cache for ordinary files, in the program's own process: ScaleCache for programs that link it.
 //!
 //! ```
-//! use wharf_cache::{OpenOptions, PageCache, PageCacheOptions};
+//! use wharf_cache::{PageCache, PageCacheOptions};
 //!
-//! # fn main() -> Result<(), wharf_cache::PageCacheError> {
-//! # let folder = tempfile::tempdir().expect("a folder");
+//! # fn main() -> std::io::Result<()> {
+//! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("data");
 //! let cache = PageCache::new(&PageCacheOptions {
 //!     memory_bytes: 16 << 20,
 //!     ..PageCacheOptions::default()
 //! })?;
-//! let create = OpenOptions { create: true, ..OpenOptions::default() };
-//! let file = cache.open(&path, create)?;
+//! let file = cache.create(&path)?;
 //! std::thread::scope(|scope| {
 //!     for thread in 0..2u64 {
 //!         let file = &file;
-//!         scope.spawn(move || file.write_at(thread * 6, b"hello "));
+//!         scope.spawn(move || file.write_all_at(b"hello ", thread * 6));
 //!     }
 //! });
-//! file.sync()?;
+//! file.sync_all()?;
 //! let mut out = [0; 12];
-//! assert_eq!(file.read_at(0, &mut out)?, 12);
+//! assert_eq!(file.read_at(&mut out, 0)?, 12);
 //! assert_eq!(&out, b"hello hello ");
 //! # Ok(())
 //! # }
@@ -43,9 +42,12 @@
 
 mod background;
 mod channels;
+mod error;
 mod file;
 mod open_file;
+mod opening;
 mod options;
+mod streams;
 mod table;
 mod thread;
 
@@ -62,9 +64,12 @@ use wharf_storage::{FileId, FileOptions, Opened, Target};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
 use background::Background;
+pub use error::PageCacheError;
 pub use file::{Advice, File, PageGuard};
 use open_file::OpenFile;
-pub use options::{OpenOptions, PageCacheError, PageCacheOptions};
+use opening::Access;
+pub use opening::OpenOptions;
+pub use options::PageCacheOptions;
 use thread::Core;
 pub use wharf_host::design::Replacement;
 
@@ -171,33 +176,47 @@ impl PageCache {
         })
     }
 
-    /// Opens a file or a block device. One that is open already, by whatever path, is the same file: its
-    /// pages are in the cache once.
-    ///
-    /// The file is written around the kernel's page cache where the file system can (O_DIRECT). Other
-    /// programs, and other ways of this one, should not write it meanwhile.
+    /// Opens a file or a block device to read, as [`std::fs::File::open`] does. [`OpenOptions`] has the other ways.
     ///
     /// # Errors
-    /// If it cannot be opened; too many files.
-    pub fn open(
+    /// As [`OpenOptions::open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File, PageCacheError> {
+        OpenOptions::new().read(true).open(self, path)
+    }
+
+    /// Makes a file, or cuts the one that is there to no bytes, and opens it to read and to write.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<File, PageCacheError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        options.open(self, path)
+    }
+
+    /// Opens a file that is made if it is not there and `makes`, and must not be there if it `must_be_new`.
+    fn open_as(
         &self,
-        path: impl AsRef<Path>,
-        options: OpenOptions,
+        path: &Path,
+        access: Access,
+        makes: bool,
+        must_be_new: bool,
     ) -> Result<File, PageCacheError> {
         let how = FileOptions {
-            read_only: options.read_only,
-            create_bytes: options.create.then_some(0),
+            read_only: !access.write,
+            create_bytes: makes.then_some(0),
+            must_be_new,
             ..FileOptions::default()
         };
         // From here on the path does not matter, which may be another file's by now.
-        let opened = Opened::new(path.as_ref(), &how)?;
+        let opened = Opened::new(path, &how)?;
         let id = opened.id();
         if let Some(open) = self.handle.core.table.again(id) {
-            return self.file(open, options.read_only);
+            return self.file(open, access);
         }
         let can_grow = !opened.is_device();
         let target = check_blocks(opened.target()?)?;
-        self.add(Some(id), target, can_grow, options.read_only)
+        self.add(Some(id), target, can_grow, access)
     }
 
     /// Opens storage of any kind: an array, memory. Its size stays as it is.
@@ -206,7 +225,12 @@ impl PageCache {
     /// Blocks that do not divide a page; too many files.
     pub fn open_target(&self, target: Arc<dyn Target>) -> Result<File, PageCacheError> {
         let read_only = target.info().read_only;
-        self.add(None, check_blocks(target)?, false, read_only)
+        self.add(
+            None,
+            check_blocks(target)?,
+            false,
+            Access::to_all(read_only),
+        )
     }
 
     fn add(
@@ -214,7 +238,7 @@ impl PageCache {
         id: Option<FileId>,
         target: Arc<dyn Target>,
         can_grow: bool,
-        read_only: bool,
+        access: Access,
     ) -> Result<File, PageCacheError> {
         let core = &self.handle.core;
         let make = |number| OpenFile::new(target.clone(), number, can_grow);
@@ -222,12 +246,12 @@ impl PageCache {
         if Arc::ptr_eq(&open.target, &target) {
             core.shared.use_file(open.number);
         }
-        self.file(open, read_only)
+        self.file(open, access)
     }
 
     /// The handle of an open file that the table has counted.
-    fn file(&self, open: Arc<OpenFile>, read_only: bool) -> Result<File, PageCacheError> {
-        let file = File::new(open, self.handle.clone(), read_only);
+    fn file(&self, open: Arc<OpenFile>, access: Access) -> Result<File, PageCacheError> {
+        let file = File::new(open, self.handle.clone(), access);
         match file.is_less_than_asked() {
             true => Err(PageCacheError::OpenReadOnly {
                 name: file.name().into(),
@@ -260,6 +284,14 @@ impl PageCache {
             all.write_backs += counters.write_backs.get();
         }
         all
+    }
+}
+
+impl std::fmt::Debug for PageCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageCache")
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
     }
 }
 

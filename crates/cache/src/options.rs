@@ -1,9 +1,6 @@
-//! What a page cache is to be, how files are opened, and what can go wrong.
+//! What a page cache is to be.
 
 use wharf_host::design::Replacement;
-use wharf_host::error::IoError;
-use wharf_storage::StorageError;
-use wharf_wire::dma::RegisterError;
 
 /// What a [`PageCache`](crate::PageCache) is to be.
 #[derive(Debug, Clone)]
@@ -44,105 +41,4 @@ impl Default for PageCacheOptions {
             depth: 128,
         }
     }
-}
-
-/// How a file is opened.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OpenOptions {
-    /// Make the file, empty, if there is none.
-    pub create: bool,
-    /// Writes fail, and the file need not be writable.
-    pub read_only: bool,
-}
-
-/// A page cache that cannot be made, or a request that could not be served.
-#[derive(Debug, thiserror::Error)]
-pub enum PageCacheError {
-    /// Less memory than it takes to work.
-    #[error("a page cache of {bytes} bytes is too small: give it at least {bytes_min}")]
-    TooSmall {
-        /// Bytes asked for.
-        bytes: u64,
-        /// The least there may be.
-        bytes_min: u64,
-    },
-    /// More memory than there is.
-    #[error(
-        "a page cache of {bytes} bytes: this machine has {machine_bytes} bytes of memory: give it \
-         less"
-    )]
-    TooLarge {
-        /// Bytes asked for.
-        bytes: u64,
-        /// Bytes there are.
-        machine_bytes: u64,
-    },
-    /// Options that make no sense together.
-    #[error("a page cache with {name} of {value}: choose {range}")]
-    Option {
-        /// The option.
-        name: &'static str,
-        /// What it was.
-        value: String,
-        /// What it may be.
-        range: String,
-    },
-    /// Memory that the system has not.
-    #[error(transparent)]
-    Memory(#[from] RegisterError),
-    /// The file or device.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// A request.
-    #[error("{name}: {source}")]
-    Io {
-        /// Which file.
-        name: String,
-        /// What happened.
-        source: IoError,
-    },
-    /// Storage in blocks that do not divide a page.
-    #[error("{name}: has blocks of {block_bytes} bytes, which do not divide a page of 4096")]
-    Block {
-        /// Which file.
-        name: String,
-        /// Its block.
-        block_bytes: u32,
-    },
-    /// Too many files.
-    #[error("all {files_max} files of the page cache are open: raise PageCacheOptions::files_max")]
-    NoFileLeft {
-        /// Files that there may be.
-        files_max: u32,
-    },
-    /// Too many threads.
-    #[error(
-        "{threads_max} threads use the page cache already: raise PageCacheOptions::threads_max"
-    )]
-    NoThreadLeft {
-        /// Threads that there may be.
-        threads_max: u32,
-    },
-    /// A write to a file that was opened to read.
-    #[error("{name}: is open to read only: leave out OpenOptions::read_only")]
-    ReadOnly {
-        /// Which file.
-        name: String,
-    },
-    /// The file is open, but for less than is asked for now.
-    #[error("{name}: is open to read only by another handle: close that one first")]
-    OpenReadOnly {
-        /// Which file.
-        name: String,
-    },
-    /// Storage that does not grow, or a file that would get too long.
-    #[error("{name}: {end} bytes do not fit: it has room for {room}")]
-    NoRoom {
-        /// Which file.
-        name: String,
-        /// Where the request ends.
-        end: u64,
-        /// The most bytes there can be.
-        room: u64,
-    },
 }

@@ -21,7 +21,7 @@ use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 
 use crate::channels::Channels;
-use crate::options::PageCacheError;
+use crate::error::PageCacheError;
 use crate::table::FileTable;
 
 /// How often a thread waits for a context, and how long each time: a second in all.

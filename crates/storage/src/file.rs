@@ -66,6 +66,8 @@ pub struct FileOptions {
     pub read_only: bool,
     /// Make the file, with this size in bytes, if there is none.
     pub create_bytes: Option<u64>,
+    /// Refuse to open a file that is there: make it. Wants `create_bytes`.
+    pub must_be_new: bool,
     /// Around the kernel's page cache (O_DIRECT) where the file system can.
     pub direct: bool,
     /// Refuse if another handle has it open with this option set.
@@ -81,6 +83,7 @@ impl Default for FileOptions {
         FileOptions {
             read_only: false,
             create_bytes: None,
+            must_be_new: false,
             direct: true,
             exclusive: false,
             engine: Engine::Auto,

@@ -5,6 +5,7 @@ mod crashes;
 mod errors;
 mod files;
 mod hostile;
+mod like_std;
 mod limits;
 mod model;
 mod read_ahead;
@@ -13,7 +14,7 @@ mod threads;
 use std::path::Path;
 use std::sync::Arc;
 
-use wharf_cache::{File, OpenOptions, PageCache, PageCacheOptions};
+use wharf_cache::{File, OpenOptions, PageCache, PageCacheError, PageCacheOptions};
 use wharf_runtime::{Rng, Seed};
 use wharf_storage::faulty::{Faulty, Power};
 use wharf_storage::{Blocking, FileOptions, RamTarget};
@@ -34,12 +35,15 @@ fn of_pages(pages: u64) -> PageCacheOptions {
     }
 }
 
+/// Opens a file that is there, to read and to write.
+fn open(cache: &PageCache, path: impl AsRef<Path>) -> Result<File, PageCacheError> {
+    OpenOptions::new().read(true).write(true).open(cache, path)
+}
+
 fn create(cache: &PageCache, path: &Path) -> File {
-    let create = OpenOptions {
-        create: true,
-        ..OpenOptions::default()
-    };
-    cache.open(path, create).unwrap()
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true);
+    options.open(cache, path).unwrap()
 }
 
 /// What a file holds, read around the kernel's page cache: a buffered read of a file that is being written
