@@ -1,44 +1,16 @@
-//! A page cache for ordinary files, in the program's own process: ScaleCache for programs that link it.
-//!
-//! ```
-//! use wharf_cache::{PageCache, PageCacheOptions};
-//!
-//! # fn main() -> std::io::Result<()> {
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("data");
-//! let cache = PageCache::new(&PageCacheOptions {
-//!     memory_bytes: 16 << 20,
-//!     ..PageCacheOptions::default()
-//! })?;
-//! let file = cache.create(&path)?;
-//! std::thread::scope(|scope| {
-//!     for thread in 0..2u64 {
-//!         let file = &file;
-//!         scope.spawn(move || file.write_all_at(b"hello ", thread * 6));
-//!     }
-//! });
-//! file.sync_all()?;
-//! let mut out = [0; 12];
-//! assert_eq!(file.read_at(&mut out, 0)?, 12);
-//! assert_eq!(&out, b"hello hello ");
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! What is to be done is done by the threads that call, but for a thread of the cache that writes back and reads ahead
-//! beside them. A read that finds its page looks it up
-//! and copies it; it takes no lock, writes to nothing that other threads read, and makes no system call.
-//!
-//! | file | idea |
-//! |---|---|
-//! | `options.rs` | what a cache is to be, what can go wrong |
-//! | `file.rs` | a file: reads, writes, sync, truncate, pins |
-//! | `context.rs` | what a thread has of a cache |
-//! | `background.rs` | the cache's own thread |
-//! | `channels.rs` | its channels to the files, on one ring: what lies below the cache |
-//! | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
-//!
-//! The cache itself is `wharf_host::scale`, as in the lab.
+#![doc = include_str!("../README.md")]
+
+// | file | idea |
+// |---|---|
+// | `options.rs`, `opening.rs` | what a cache is to be, how a file is opened |
+// | `error.rs` | what can go wrong, and what the standard library calls it |
+// | `file.rs`, `streams.rs` | a file: reads, writes, sync, length, pins; as a stream |
+// | `thread.rs` | what a thread has of a cache |
+// | `background.rs` | the cache's own thread |
+// | `channels.rs` | its channels to the files, on one ring: what lies below the cache |
+// | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
+//
+// The cache itself is `wharf_host::scale`, as in the lab.
 
 mod background;
 mod channels;
@@ -72,6 +44,8 @@ pub use opening::OpenOptions;
 pub use options::PageCacheOptions;
 use thread::Core;
 pub use wharf_host::design::Replacement;
+pub use wharf_host::error::IoError;
+pub use wharf_storage as storage;
 
 /// The least pages of a cache.
 const PAGES_MIN: u64 = 16;
