@@ -32,7 +32,7 @@ use wharf_host::key::FILES_MAX;
 use wharf_host::scale::shared::{Shape, Shared};
 use wharf_runtime::sync::Ordering;
 use wharf_storage::target::DEPTH_MAX;
-use wharf_storage::{FileId, FileOptions, Opened, Target};
+use wharf_storage::{FileId, FileOptions, Opened, Target, custom};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
 use background::Background;
@@ -46,6 +46,7 @@ use thread::Core;
 pub use wharf_host::design::Replacement;
 pub use wharf_host::error::IoError;
 pub use wharf_storage as storage;
+pub use wharf_storage::Storage;
 
 /// The least pages of a cache.
 const PAGES_MIN: u64 = 16;
@@ -56,6 +57,9 @@ const SHARE_PAGES: u64 = 128;
 
 /// Most threads that a cache may have.
 const THREADS_MAX: u32 = 4096;
+
+/// Most threads that call storage of a user's own.
+const STORAGE_THREADS_MAX: u32 = 256;
 
 /// A page cache. Clones are the same cache; its files keep it alive.
 #[derive(Clone)]
@@ -205,6 +209,28 @@ impl PageCache {
             false,
             Access::to_all(read_only),
         )
+    }
+
+    /// Opens storage of your own: `threads` threads call it, 1 to 256, so many I/Os are under way at a time. Who opens the same storage
+    /// twice has two files; clone the handle instead.
+    ///
+    /// # Errors
+    /// If it has no length; threads that cannot be started; too many files.
+    pub fn open_storage(
+        &self,
+        storage: Arc<dyn Storage>,
+        threads: u32,
+    ) -> Result<File, PageCacheError> {
+        if !(1..=STORAGE_THREADS_MAX).contains(&threads) {
+            return Err(PageCacheError::Option {
+                name: "threads",
+                value: threads.to_string(),
+                range: format!("1 to {STORAGE_THREADS_MAX}"),
+            });
+        }
+        let access = Access::to_all(!storage.is_writable());
+        let can_grow = storage.can_grow();
+        self.add(None, custom(storage, threads)?, can_grow, access)
     }
 
     fn add(

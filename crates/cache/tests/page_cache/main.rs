@@ -8,6 +8,7 @@ mod hostile;
 mod like_std;
 mod limits;
 mod model;
+mod own_storage;
 mod read_ahead;
 mod threads;
 

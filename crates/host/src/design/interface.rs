@@ -97,7 +97,7 @@ pub trait Design: Send + Sync + Sized + 'static {
         home_bytes
     }
 
-    /// Bytes of addresses that the drives of [`Role::Cache`] must show before such drives, if that is more than they may
+    /// Bytes of addresses that the drives of [`Role::Cache`](super::Role::Cache) must show before such drives, if that is more than they may
     /// have.
     fn shown_bytes(_own: &Self::Config, _home_bytes: u64) -> u64 {
         0

@@ -29,7 +29,7 @@
 //! | `design.rs` | settings, clients over a volume |
 //! | [`shared`], [`local`] | what all CPUs share, what each has: the sum |
 //!
-//! In the design the volume is one file, or several of equal size ([`VolumeParts`]).
+//! In the design the volume is one file, or several of equal size ([`VolumeParts`](crate::parts_of_volume::VolumeParts)).
 //!
 //! # The walk of a hit, a miss and a write
 //!
