@@ -1,10 +1,15 @@
 //! Choices that designs may offer in their own settings, called alike wherever they are.
 
+#[cfg(feature = "designs")]
 use serde::{Deserialize, Serialize};
 
 /// Which page leaves a cache next: policies of `wharf-policy`, and that of Linux.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "designs",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Replacement {
     /// The next that was not used since the hand came by.
     #[default]
@@ -16,7 +21,7 @@ pub enum Replacement {
     /// The one whose last use is longest ago.
     Lru,
     /// 2Q: new pages pass a queue first.
-    #[serde(rename = "2q")]
+    #[cfg_attr(feature = "designs", serde(rename = "2q"))]
     TwoQ,
     /// ARC: pages used once and pages used again, with a border that moves.
     Arc,
@@ -25,10 +30,10 @@ pub enum Replacement {
     /// SIEVE: a hand in a queue.
     Sieve,
     /// S3-FIFO: a short queue for new pages, a long one, and keys of pages that left.
-    #[serde(rename = "s3-fifo")]
+    #[cfg_attr(feature = "designs", serde(rename = "s3-fifo"))]
     S3Fifo,
     /// W-TinyLFU: new pages join the others if they were used more often of late.
-    #[serde(rename = "w-tinylfu")]
+    #[cfg_attr(feature = "designs", serde(rename = "w-tinylfu"))]
     WTinyLfu,
 }
 
@@ -63,8 +68,12 @@ impl Replacement {
 
 /// When nodes of an index go that have become empty, in designs whose index is changed side by
 /// side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "designs",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Reclaim {
     /// With the last page of theirs.
     #[default]
