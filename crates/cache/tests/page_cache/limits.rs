@@ -44,7 +44,7 @@ fn the_process_with_little_memory() {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let used: u64 = pages.split(' ').next().unwrap().parse().unwrap();
     limit(Resource::As, used * 4096 + (256 << 20));
-    for replacement in [Replacement::Clock, Replacement::Lru] {
+    for (_, replacement) in Replacement::ALL {
         for memory_bytes in [1 << 30, 1 << 36, (1 << 42) - 4096] {
             let refused = PageCache::new(&PageCacheOptions {
                 memory_bytes,

@@ -136,7 +136,7 @@ fn a_file_is_what_a_vector_of_bytes_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let options = PageCacheOptions {
-            replacement: [Replacement::Clock, Replacement::Lru][seed as usize % 2],
+            replacement: Replacement::ALL[seed as usize % Replacement::ALL.len()].1,
             background: seed % 4 < 2,
             ..of_pages(20 + rng.below(60))
         };
