@@ -66,3 +66,8 @@ pub trait Policy {
     /// The page of a frame is gone, without room being needed: it was discarded.
     fn remove(&mut self, frame: u32);
 }
+
+/// The policy that the book writes.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/new-policy.md")]
+struct Book;
