@@ -81,3 +81,8 @@ pub trait Policy {
     /// Bytes of memory that it takes, beside itself.
     fn bytes(&self) -> usize;
 }
+
+/// The policy that the book writes.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/new-policy.md")]
+struct Book;

@@ -36,3 +36,16 @@ pub mod serve;
 pub mod store;
 
 pub use page_cache::PageCache;
+
+/// The programs that the book shows: each compiles, and runs where it can.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/library.md")]
+    struct Library;
+    #[doc = include_str!("../../../docs/arrays.md")]
+    struct Arrays;
+    #[doc = include_str!("../../../docs/files.md")]
+    struct Files;
+}
