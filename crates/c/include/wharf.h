@@ -244,7 +244,7 @@ int32_t wharf_cache_get_statistics(const wharf_cache *cache, wharf_cache_statist
 // the thread's next call that fails.
 const char *wharf_error(void);
 
-// Opens a file or a block device; `flags` is 0 or WHARF_CREATE, WHARF_READ_ONLY. NULL if it cannot. A file that is
+// Opens a file or a block device; `flags` is 0, WHARF_CREATE or WHARF_READ_ONLY. NULL if it cannot. A file that is
 // open already, by whatever path, is the same file.
 //
 // # Safety

@@ -115,16 +115,18 @@ fn number_of(error: &PageCacheError) -> i32 {
     match error {
         PageCacheError::TooSmall { .. }
         | PageCacheError::Option { .. }
+        | PageCacheError::OpenOptions(_)
         | PageCacheError::Block { .. } => libc::EINVAL,
         PageCacheError::Memory(_) | PageCacheError::TooLarge { .. } => libc::ENOMEM,
         PageCacheError::NoFileLeft { .. } => libc::ENFILE,
         PageCacheError::NoThreadLeft { .. } => libc::EAGAIN,
-        PageCacheError::ReadOnly { .. } => libc::EBADF,
+        PageCacheError::ReadOnly { .. } | PageCacheError::WriteOnly { .. } => libc::EBADF,
         PageCacheError::OpenReadOnly { .. }
         | PageCacheError::Io {
             source: IoError::Kept { .. },
             ..
         } => libc::EBUSY,
+        PageCacheError::UnexpectedEof { .. } => libc::ENXIO,
         PageCacheError::NoRoom { .. } => libc::ENOSPC,
         _ => libc::EIO,
     }

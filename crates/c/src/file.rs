@@ -50,7 +50,7 @@ pub(crate) unsafe fn bytes_mut<'a>(
     }
 }
 
-/// Opens a file or a block device; `flags` is 0 or WHARF_CREATE, WHARF_READ_ONLY. NULL if it cannot. A file that is
+/// Opens a file or a block device; `flags` is 0, WHARF_CREATE or WHARF_READ_ONLY. NULL if it cannot. A file that is
 /// open already, by whatever path, is the same file.
 ///
 /// # Safety
@@ -72,11 +72,11 @@ pub unsafe extern "C" fn wharf_open(
         }
         // SAFETY: the caller's promise.
         let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-        let options = OpenOptions {
-            create: flags & WHARF_CREATE != 0,
-            read_only: flags & WHARF_READ_ONLY != 0,
-        };
-        Ok(wharf_file(cache.0.open(path, options)?))
+        let writes = flags & WHARF_READ_ONLY == 0;
+        let mut options = OpenOptions::new();
+        options.read(true).write(writes);
+        options.create(flags & WHARF_CREATE != 0);
+        Ok(wharf_file(options.open(&cache.0, path)?))
     };
     handle(open())
 }
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn wharf_read_at(
     let read = || {
         // SAFETY: the caller's promise.
         let (file, out) = unsafe { (known(file, "the file")?, bytes_mut(out, count)?) };
-        Ok::<_, Failure>(file.0.read_at(offset, out)? as i64)
+        Ok::<_, Failure>(file.0.read_at(out, offset)? as i64)
     };
     give(read(), -1)
 }
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn wharf_write_at(
     let write = || {
         // SAFETY: the caller's promise.
         let (file, data) = unsafe { (known(file, "the file")?, bytes(data, count)?) };
-        Ok::<_, Failure>(file.0.write_at(offset, data)?)
+        Ok::<_, Failure>(file.0.write_all_at(data, offset)?)
     };
     status(write())
 }
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn wharf_write_at(
 pub unsafe extern "C" fn wharf_sync(file: *const wharf_file) -> i32 {
     // SAFETY: the caller's promise.
     let file = unsafe { known(file, "the file") };
-    status(file.and_then(|file| Ok(file.0.sync()?)))
+    status(file.and_then(|file| Ok(file.0.sync_all()?)))
 }
 
 /// As wharf_sync, but times of the file need not be durable.
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn wharf_sync_range(file: *const wharf_file, offset: u64, 
 pub unsafe extern "C" fn wharf_truncate(file: *const wharf_file, bytes: u64) -> i32 {
     // SAFETY: the caller's promise.
     let file = unsafe { known(file, "the file") };
-    status(file.and_then(|file| Ok(file.0.truncate(bytes)?)))
+    status(file.and_then(|file| Ok(file.0.set_len(bytes)?)))
 }
 
 /// Says what the program is going to do with `bytes` bytes from byte `offset` on: WHARF_WILL_NEED or WHARF_DONT_NEED.

@@ -85,7 +85,7 @@ static void pins(const wharf_file *file) {
   CHECK(page.data == NULL);
   wharf_unpin(&page);
   FAILS(wharf_page_read(&page, 0, out, 1) == -1, EINVAL, "no page is pinned");
-  FAILS(wharf_pin(file, 1 << 30, &page) == -1, ENOSPC, "do not fit");
+  FAILS(wharf_pin(file, 1 << 30, &page) == -1, ENXIO, "ends at byte");
   CHECK(page.data == NULL);
 }
 

@@ -55,6 +55,7 @@ pub mod resource;
 pub mod ring;
 pub mod rng;
 pub mod rw_gate;
+#[cfg(feature = "slabs")]
 pub mod slab;
 pub mod sync;
 pub mod versioned;
@@ -81,7 +82,9 @@ pub use op::{Category, CostTable, Op, Profile, Side};
 pub use prefetch::prefetch;
 pub use resource::Resource;
 pub use ring::{Receiver, Sender, ring};
-pub use rng::{Rng, Seed};
+#[cfg(feature = "random")]
+pub use rng::Rng;
+pub use rng::Seed;
 pub use rw_gate::RwGate;
 pub use versioned::{Holder, Versioned};
 pub use xor::xor_into;

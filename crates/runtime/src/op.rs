@@ -5,11 +5,16 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "cost-tables")]
 use serde::{Deserialize, Serialize};
 
 /// Which half of the stack a CPU belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(
+    feature = "cost-tables",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "lowercase")
+)]
 pub enum Side {
     /// The machine that runs the programs.
     Host,
@@ -18,8 +23,12 @@ pub enum Side {
 }
 
 /// What a CPU's time is spent on, as reports show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(
+    feature = "cost-tables",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "lowercase")
+)]
 pub enum Category {
     /// The client program itself: making and accounting a request.
     Client,
@@ -239,8 +248,12 @@ pub const OPS: usize = Op::ALL.len();
 pub const COST_TABLE_VERSION: u32 = 13;
 
 /// What each operation costs on one machine, with its provenance.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
+#[cfg_attr(
+    feature = "cost-tables",
+    derive(Serialize, Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct CostTable {
     /// [`COST_TABLE_VERSION`] of the program that measured it.
     pub version: u32,
@@ -263,6 +276,7 @@ pub struct CostTable {
 #[derive(Debug, thiserror::Error)]
 pub enum CostTableError {
     /// Not TOML, or not of this shape.
+    #[cfg(feature = "cost-tables")]
     #[error("cost table: {0}")]
     Parse(#[from] toml::de::Error),
     /// Made by a program with other operations.
@@ -312,6 +326,7 @@ impl CostTable {
     ///
     /// # Errors
     /// As [`CostTableError`] says.
+    #[cfg(feature = "cost-tables")]
     pub fn parse(text: &str) -> Result<CostTable, CostTableError> {
         CostTable::check_version(text)?;
         let table: CostTable = toml::from_str(text)?;
@@ -323,6 +338,7 @@ impl CostTable {
     ///
     /// # Errors
     /// Another version, or none. A text that is not TOML passes: its parser has more to say.
+    #[cfg(feature = "cost-tables")]
     pub fn check_version(text: &str) -> Result<(), CostTableError> {
         let Ok(table) = text.parse::<toml::Table>() else {
             return Ok(());

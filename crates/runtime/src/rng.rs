@@ -2,7 +2,9 @@
 //!
 //! The generator is Xoshiro256++ by name, so that a seed means the same numbers in every version.
 
+#[cfg(feature = "random")]
 use rand_xoshiro::Xoshiro256PlusPlus;
+#[cfg(feature = "random")]
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 /// A seed from which named child seeds are derived.
@@ -26,6 +28,7 @@ impl Seed {
     }
 
     /// The generator of this seed.
+    #[cfg(feature = "random")]
     pub fn rng(self) -> Rng {
         Rng(Xoshiro256PlusPlus::seed_from_u64(self.0))
     }
@@ -39,9 +42,11 @@ fn split_mix(value: u64) -> u64 {
 }
 
 /// A seeded generator (Xoshiro256++).
+#[cfg(feature = "random")]
 #[derive(Debug, Clone)]
 pub struct Rng(Xoshiro256PlusPlus);
 
+#[cfg(feature = "random")]
 impl Rng {
     /// 64 random bits.
     #[inline]

@@ -34,7 +34,7 @@ use crate::holes::Holes;
 use crate::io::Op;
 use crate::opening::{Lock, Opened, failed};
 use crate::target::{Channel, Target, TargetInfo, check_depth};
-use crate::threads::{Pool, ThreadsChannel};
+use crate::threads::{Pool, Serve, ThreadsChannel};
 use crate::transfer::Transfer;
 use crate::uring::{self, UringChannel};
 
@@ -66,6 +66,8 @@ pub struct FileOptions {
     pub read_only: bool,
     /// Make the file, with this size in bytes, if there is none.
     pub create_bytes: Option<u64>,
+    /// Refuse to open a file that is there: make it. Wants `create_bytes`.
+    pub must_be_new: bool,
     /// Around the kernel's page cache (O_DIRECT) where the file system can.
     pub direct: bool,
     /// Refuse if another handle has it open with this option set.
@@ -81,6 +83,7 @@ impl Default for FileOptions {
         FileOptions {
             read_only: false,
             create_bytes: None,
+            must_be_new: false,
             direct: true,
             exclusive: false,
             engine: Engine::Auto,
@@ -123,7 +126,7 @@ impl FileTarget {
         let core = Arc::new(core);
         let pool = match uring {
             true => None,
-            false => Some(Pool::new(&core, threads)?),
+            false => Some(Pool::new(&(core.clone() as Arc<dyn Serve>), threads)?),
         };
         Ok(FileTarget { core, pool })
     }
@@ -166,7 +169,10 @@ impl Target for FileTarget {
     fn channel_in(&self, group: &PollGroup, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
         check_depth(depth)?;
         Ok(match &self.pool {
-            Some(pool) => Box::new(ThreadsChannel::of_group(&self.core, pool, depth)),
+            Some(pool) => {
+                let core: Arc<dyn Serve> = self.core.clone();
+                Box::new(ThreadsChannel::of_group(&core, pool, depth))
+            }
             // Without a descriptor, or the right to so much memory, I/Os are done one by one.
             None => match group.ring() {
                 Ok(ring) => Box::new(UringChannel::of_ring(ring, &self.core, depth)),

@@ -15,6 +15,7 @@
 //! | [`group`] | channels of one thread that are waited for together |
 //! | [`uring`] | the way by io_uring, and what this kernel's can do |
 //! | `threads` | the way by plain system calls on threads |
+//! | [`mod@custom`] | storage of users' own, on such threads |
 //! | `calls` | the way by such calls on the caller's thread, where there is no other |
 //! | [`ram`] | memory |
 //! | [`mod@array`] | RAID-0, 5 and 10 of any targets |
@@ -23,11 +24,14 @@
 //! | [`buffer`] | aligned memory |
 //! | `transfer` | what is left of an I/O after each step |
 
+#[cfg(feature = "arrays")]
 pub mod array;
 pub mod blocking;
 pub mod buffer;
 mod calls;
+pub mod custom;
 pub mod error;
+#[cfg(feature = "faulty")]
 pub mod faulty;
 pub mod file;
 pub mod group;
@@ -42,6 +46,7 @@ pub mod uring;
 
 pub use blocking::Blocking;
 pub use buffer::AlignedBuffer;
+pub use custom::{Storage, custom};
 pub use error::StorageError;
 pub use file::{Engine, FileOptions, open};
 pub use group::PollGroup;

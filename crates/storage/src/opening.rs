@@ -161,7 +161,10 @@ fn opening(options: &FileOptions, flags: i32) -> OpenOptions {
 /// Opens what is there, or makes it, without waiting for whoever has the other end of it.
 fn open_or_create(path: &Path, options: &FileOptions) -> Result<File, StorageError> {
     for _ in 0..TRIES_MAX {
-        let there = opening(options, libc::O_NONBLOCK).open(path);
+        let there = match options.must_be_new {
+            true => Err(ErrorKind::NotFound.into()),
+            false => opening(options, libc::O_NONBLOCK).open(path),
+        };
         let bytes = match (&there, options.create_bytes) {
             (Err(error), Some(bytes)) if error.kind() == ErrorKind::NotFound => bytes,
             _ => return there.map_err(failed(path, "open it")),
@@ -169,7 +172,7 @@ fn open_or_create(path: &Path, options: &FileOptions) -> Result<File, StorageErr
         let made = opening(options, 0).write(true).create_new(true).open(path);
         match made {
             // Others have made it meanwhile, or the path is a link to nothing.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && !options.must_be_new => {}
             Err(error) => return Err(failed(path, "create it")(error)),
             Ok(file) => {
                 file.set_len(bytes).map_err(failed(path, "set its size"))?;

@@ -1,5 +1,5 @@
-//! Files and devices by plain `preadv` and `pwritev` on a few threads, where io_uring is not to
-//! be had or not wanted.
+//! I/Os on a few threads: files and devices by plain `preadv` and `pwritev`, where io_uring is not to be had or not wanted,
+//! and [storage of users' own](crate::custom).
 //!
 //! A target has one pool of threads and one queue in front of it; each channel has a box into which the
 //! threads put what has ended.
@@ -15,8 +15,43 @@ use wharf_runtime::worker::Worker;
 use crate::error::StorageError;
 use crate::file::{FileCore, Next};
 use crate::io::{Completion, Io, IoError, Op};
-use crate::target::{Channel, Full, admit};
+use crate::target::{Channel, Full, TargetInfo, admit};
 use crate::transfer::Transfer;
+
+/// What the threads of a pool do I/Os on.
+pub(crate) trait Serve: Send + Sync {
+    /// What it is.
+    fn info(&self) -> &TargetInfo;
+
+    /// Its size in bytes.
+    fn size_bytes(&self) -> u64;
+
+    /// Does the whole of an I/O. The memory of the transfer is valid, and as the transfer's [`Op`] needs it.
+    fn run(&self, transfer: &mut Transfer, scratch: &mut Scratch) -> Result<(), IoError>;
+}
+
+/// Memory of a thread that its I/Os use again and again.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Pieces of memory for one system call.
+    vector: Vec<libc::iovec>,
+    /// Bytes of one I/O in a row.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Serve for FileCore {
+    fn info(&self) -> &TargetInfo {
+        &self.info
+    }
+
+    fn size_bytes(&self) -> u64 {
+        FileCore::size_bytes(self)
+    }
+
+    fn run(&self, transfer: &mut Transfer, scratch: &mut Scratch) -> Result<(), IoError> {
+        run(self, transfer, &mut scratch.vector)
+    }
+}
 
 /// The threads of a target. Dropping it ends them; the target does, or the last channel.
 pub(crate) struct Pool {
@@ -25,13 +60,13 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Threads that do what the channels of a file ask for.
-    pub(crate) fn new(core: &Arc<FileCore>, threads: u32) -> Result<Arc<Pool>, StorageError> {
+    /// Threads that do what the channels of a target ask for.
+    pub(crate) fn new(core: &Arc<dyn Serve>, threads: u32) -> Result<Arc<Pool>, StorageError> {
         let jobs = Arc::new(Jobs::default());
         let mut workers = Vec::new();
         for index in 0..threads.max(1) {
             let (core, jobs) = (core.clone(), jobs.clone());
-            let worker = Worker::spawn(&format!("storage-{index}"), move || jobs.serve(&core));
+            let worker = Worker::spawn(&format!("storage-{index}"), move || jobs.serve(&*core));
             workers.push(worker.map_err(StorageError::Thread)?);
         }
         Ok(Arc::new(Pool { jobs, workers }))
@@ -69,10 +104,10 @@ struct JobQueue {
 
 impl Jobs {
     /// The life of a thread of the pool.
-    fn serve(&self, core: &FileCore) {
-        let mut vector = Vec::new();
+    fn serve(&self, core: &dyn Serve) {
+        let mut scratch = Scratch::default();
         while let Some(mut job) = self.take() {
-            let result = run(core, &mut job.transfer, &mut vector);
+            let result = core.run(&mut job.transfer, &mut scratch);
             job.ended.push(job.transfer, result);
         }
     }
@@ -163,12 +198,12 @@ impl Inbox {
     }
 }
 
-/// One thread's way to a file or device through the pool.
+/// One thread's way to a target through its pool.
 pub(crate) struct ThreadsChannel {
-    core: Weak<FileCore>,
+    core: Weak<dyn Serve>,
     jobs: Weak<Jobs>,
-    /// A channel outside of a group keeps the file open, and the threads.
-    own: Option<(Arc<FileCore>, Arc<Pool>)>,
+    /// A channel outside of a group keeps the target, and the threads.
+    own: Option<(Arc<dyn Serve>, Arc<Pool>)>,
     ended: Arc<Inbox>,
     depth: usize,
     in_flight: usize,
@@ -180,15 +215,15 @@ pub(crate) struct ThreadsChannel {
 }
 
 impl ThreadsChannel {
-    /// A channel that keeps the file open.
-    pub(crate) fn new(core: Arc<FileCore>, pool: Arc<Pool>, depth: u32) -> ThreadsChannel {
+    /// A channel that keeps the target open.
+    pub(crate) fn new(core: Arc<dyn Serve>, pool: Arc<Pool>, depth: u32) -> ThreadsChannel {
         let mut channel = ThreadsChannel::of_group(&core, &pool, depth);
         channel.own = Some((core, pool));
         channel
     }
 
-    /// A channel that is of no use when the file is closed.
-    pub(crate) fn of_group(core: &Arc<FileCore>, pool: &Arc<Pool>, depth: u32) -> ThreadsChannel {
+    /// A channel that is of no use when the target is closed.
+    pub(crate) fn of_group(core: &Arc<dyn Serve>, pool: &Arc<Pool>, depth: u32) -> ThreadsChannel {
         ThreadsChannel {
             core: Arc::downgrade(core),
             jobs: Arc::downgrade(&pool.jobs),
@@ -235,7 +270,7 @@ impl Channel for ThreadsChannel {
             self.ended.push(transfer, Err(error));
             return Ok(());
         };
-        if let Err(error) = admit(&core.info, core.size_bytes(), &io) {
+        if let Err(error) = admit(core.info(), core.size_bytes(), &io) {
             self.ended.push(transfer, Err(error));
             return Ok(());
         }

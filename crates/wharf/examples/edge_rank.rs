@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::Parser;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use wharf::lab::config::parse_bytes;
-use wharf::page_cache::{Advice, File, OpenOptions, PageCache, PageCacheError, PageCacheOptions};
+use wharf::page_cache::{Advice, File, PageCache, PageCacheError, PageCacheOptions};
 use wharf::runtime::Seed;
 use wharf::runtime::clock::Clock;
 
@@ -143,12 +143,12 @@ fn make(args: &Args, file: &File) -> Result<(), PageCacheError> {
         let spread = rng.below(args.vertices.into()) + 1;
         piece.extend_from_slice(&(source << 32 | rng.below(spread)).to_le_bytes());
         if piece.len() as u64 == STRETCH_PAGES * PAGE_BYTES || edge + 1 == args.edges {
-            file.write_at(offset, &piece)?;
+            file.write_all_at(&piece, offset)?;
             offset += piece.len() as u64;
             piece.clear();
         }
     }
-    file.sync()
+    file.sync_all()
 }
 
 /// Walks over all edges with all threads.
@@ -224,13 +224,7 @@ fn run(args: &Args, path: &Path) -> Result<(), Failure> {
         memory_bytes: args.memory,
         ..PageCacheOptions::default()
     })?;
-    let file = cache.open(
-        path,
-        OpenOptions {
-            create: true,
-            ..OpenOptions::default()
-        },
-    )?;
+    let file = cache.create(path)?;
     println!(
         "seed {}: {} edges of {} vertices",
         args.seed, args.edges, args.vertices

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
 use wharf::lab::config::parse_bytes;
-use wharf::page_cache::{File, OpenOptions, PageCache, PageCacheError, PageCacheOptions};
+use wharf::page_cache::{File, PageCache, PageCacheError, PageCacheOptions};
 use wharf::runtime::Seed;
 use wharf::runtime::clock::Clock;
 
@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
     }
 
     fn end(&mut self) -> Result<(), PageCacheError> {
-        self.file.write_at(self.next, &self.piece)?;
+        self.file.write_all_at(&self.piece, self.next)?;
         self.next += self.piece.len() as u64;
         self.piece.clear();
         Ok(())
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
             }
             self.piece.resize(count as usize * RECORD_BYTES, 0);
             self.file
-                .read_exact_at(self.left.start * RECORD_BYTES as u64, &mut self.piece)?;
+                .read_exact_at(&mut self.piece, self.left.start * RECORD_BYTES as u64)?;
             self.left.start += count;
             self.at = 0;
         }
@@ -245,11 +245,7 @@ fn run(args: &Args, paths: &[PathBuf; 3]) -> Result<(), Failure> {
         memory_bytes: args.memory / 2,
         ..PageCacheOptions::default()
     })?;
-    let create = OpenOptions {
-        create: true,
-        ..OpenOptions::default()
-    };
-    let open = |path: &Path| cache.open(path, create);
+    let open = |path: &Path| cache.create(path);
     let [input, runs, output] = [open(&paths[0])?, open(&paths[1])?, open(&paths[2])?];
     println!("seed {}", args.seed);
     let made = make(args, &input)?;
@@ -265,7 +261,7 @@ fn run(args: &Args, paths: &[PathBuf; 3]) -> Result<(), Failure> {
     });
     sorted?;
     merge(args, &runs, run, &output)?;
-    output.sync()?;
+    output.sync_all()?;
     let seconds = clock.now_ns() as f64 / 1e9;
     if check(args, &output)? != made {
         return Err("the output has other records than the input".into());

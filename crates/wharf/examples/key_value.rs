@@ -128,16 +128,14 @@ fn decode(record: &[u8]) -> Option<(u64, &[u8])> {
 impl Store {
     /// Opens the log, or makes one, and finds what it holds. What is torn at its end is cut off.
     fn open(cache: &PageCache, path: &Path) -> Result<Store, PageCacheError> {
-        let create = OpenOptions {
-            create: true,
-            ..OpenOptions::default()
-        };
-        let log = cache.open(path, create)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        let log = options.open(cache, path)?;
         let table: Vec<_> = (0..PARTS).map(|_| RwLock::default()).collect();
         let (mut offset, mut record) = (0, Vec::new());
         loop {
             let mut head = [0; HEAD_BYTES];
-            if log.read_at(offset, &mut head)? < HEAD_BYTES {
+            if log.read_at(&mut head, offset)? < HEAD_BYTES {
                 break;
             }
             let bytes = HEAD_BYTES as u64 + u64::from(word(&head, 4)) + u64::from(word(&head, 8));
@@ -145,7 +143,7 @@ impl Store {
                 break;
             }
             record.resize(bytes as usize, 0);
-            log.read_exact_at(offset, &mut record)?;
+            log.read_exact_at(&mut record, offset)?;
             let Some((key, _)) = decode(&record) else {
                 break;
             };
@@ -159,7 +157,7 @@ impl Store {
                 .insert(key, place);
             offset += bytes;
         }
-        log.truncate(offset)?;
+        log.set_len(offset)?;
         let tail = Tail {
             end: offset,
             durable: offset,
@@ -184,7 +182,7 @@ impl Store {
             return Ok(None);
         };
         let mut record = vec![0; place.bytes as usize];
-        self.log.read_exact_at(place.offset, &mut record)?;
+        self.log.read_exact_at(&mut record, place.offset)?;
         match decode(&record) {
             Some((found, value)) if found == key => Ok(Some(value.to_vec())),
             _ => Err(format!(
@@ -206,7 +204,7 @@ impl Store {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             let offset = tail.end;
             // Under the lock: no hole is left before a record that is there.
-            self.log.write_at(offset, &record)?;
+            self.log.write_all_at(&record, offset)?;
             tail.end += record.len() as u64;
             offset
         };

@@ -17,6 +17,7 @@
 //! * [`nbd`], [`serve`]: a server of the NBD protocol, and what it serves
 //! * [`lab`]: builds systems, replays, compares, reports
 
+pub use wharf_cache as page_cache;
 pub use wharf_drive as drive;
 pub use wharf_host as host;
 pub use wharf_lab as lab;
@@ -30,7 +31,6 @@ pub mod audit;
 pub mod cli;
 pub mod files;
 pub mod flash_cache;
-pub mod page_cache;
 mod random;
 pub mod serve;
 pub mod store;

@@ -64,7 +64,11 @@ fn a_device_holds_what_was_written_and_keeps_its_size() {
     });
     let cache = cache.unwrap();
     let mut model = vec![0; DEVICE_BYTES];
-    let file = cache.open(&device.0, OpenOptions::default()).unwrap();
+    let open = || {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).open(&cache, &device.0)
+    };
+    let file = open().unwrap();
     assert_eq!(file.len(), DEVICE_BYTES as u64);
     let mut rng = Seed(5).rng();
     for _ in 0..3_000 {
@@ -72,26 +76,26 @@ fn a_device_holds_what_was_written_and_keeps_its_size() {
         let at = rng.below((DEVICE_BYTES - len) as u64) as usize;
         if rng.chance(1, 2) {
             model[at..at + len].fill_with(|| rng.next_u32() as u8);
-            file.write_at(at as u64, &model[at..at + len]).unwrap();
+            file.write_all_at(&model[at..at + len], at as u64).unwrap();
         } else {
             let mut out = vec![0xee; len];
-            file.read_exact_at(at as u64, &mut out).unwrap();
+            file.read_exact_at(&mut out, at as u64).unwrap();
             assert!(out == model[at..at + len], "{len} bytes at {at}");
         }
     }
     let end = DEVICE_BYTES as u64;
-    let beyond = file.write_at(end - 1, b"xy");
+    let beyond = file.write_all_at(b"xy", end - 1);
     assert!(
         matches!(beyond, Err(PageCacheError::NoRoom { .. })),
         "{beyond:?}"
     );
-    let cut = file.truncate(end / 2);
+    let cut = file.set_len(end / 2);
     assert!(matches!(cut, Err(PageCacheError::NoRoom { .. })), "{cut:?}");
     file.advise(0, end, Advice::DontNeed).unwrap();
     file.close().unwrap();
-    let again = cache.open(&device.0, OpenOptions::default()).unwrap();
+    let again = open().unwrap();
     let mut out = vec![0; DEVICE_BYTES];
-    again.read_exact_at(0, &mut out).unwrap();
+    again.read_exact_at(&mut out, 0).unwrap();
     assert!(out == model, "the device's bytes");
     again.close().unwrap();
     drop(device);

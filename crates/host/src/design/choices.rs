@@ -1,10 +1,15 @@
 //! Choices that designs may offer in their own settings, called alike wherever they are.
 
+#[cfg(feature = "designs")]
 use serde::{Deserialize, Serialize};
 
 /// Which page leaves a cache next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "designs",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Replacement {
     /// By CLOCK: the next that was not used since the hand came by.
     #[default]
@@ -15,8 +20,12 @@ pub enum Replacement {
 
 /// When nodes of an index go that have become empty, in designs whose index is changed side by
 /// side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "designs",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Reclaim {
     /// With the last page of theirs.
     #[default]

@@ -1,6 +1,7 @@
 //! What every design is told alike: what designs that are compared must have in common. What
 //! concerns one design alone is in its own [`Settings`](super::Settings).
 
+#[cfg(feature = "designs")]
 use serde::{Deserialize, Serialize};
 use wharf_wire::dma::PAGE_BYTES;
 
@@ -9,14 +10,15 @@ use crate::key::FILES_MAX;
 use crate::volume::Level;
 
 /// When a write reaches the drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "designs", derive(Serialize, Deserialize))]
 pub enum WritePolicy {
     /// When its page is evicted, or at a flush.
     #[default]
-    #[serde(rename = "write-back")]
+    #[cfg_attr(feature = "designs", serde(rename = "write-back"))]
     Back,
     /// Before it is acknowledged.
-    #[serde(rename = "write-through")]
+    #[cfg_attr(feature = "designs", serde(rename = "write-through"))]
     Through,
 }
 

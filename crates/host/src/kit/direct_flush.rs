@@ -19,6 +19,7 @@
 //! As published that code sleeps before it flushes. [`Balance`] has that rule too, and one that
 //! only sleeps.
 
+#[cfg(feature = "designs")]
 use serde::{Deserialize, Serialize};
 use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line};
@@ -33,8 +34,12 @@ pub const SHARE_PAGES: u32 = 64;
 pub(crate) const SLEEP_NS: u64 = 1_000_000;
 
 /// What a writer does above the threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "designs",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Balance {
     /// It flushes.
     #[default]
@@ -43,7 +48,7 @@ pub enum Balance {
     FlushFiles,
     /// It waits while the background flusher keeps the storage busy, and flushes when not: where
     /// the storage says so, in programs that link the cache.
-    #[serde(skip)]
+    #[cfg_attr(feature = "designs", serde(skip))]
     FlushUnlessBusy,
     /// It sleeps, then flushes: as the published code begins.
     SleepThenFlush,

@@ -146,7 +146,7 @@ fn outcome(result: Result<(), PageCacheError>) -> Outcome {
 
 impl Body {
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), PageCacheError> {
-        let written = self.shared.write_at(offset, data);
+        let written = self.shared.write_all_at(data, offset);
         // Release, also after an error: some pages may be new.
         self.writes.fetch_add(1, Ordering::Release);
         written
@@ -154,7 +154,7 @@ impl Body {
 
     fn sync(&self) -> Result<(), PageCacheError> {
         let before = self.writes.load(Ordering::Acquire);
-        self.shared.sync()?;
+        self.shared.sync_all()?;
         self.synced.fetch_max(before, Ordering::Release);
         Ok(())
     }
@@ -243,11 +243,11 @@ impl Seat for CachedSeat<'_> {
         let body = &self.export.body;
         match job {
             Job::Read { offset, mut buffer } => {
-                match body.shared.read_cached(offset, &mut buffer) {
+                match body.shared.read_cached(&mut buffer, offset) {
                     Ok(there) if there == buffer.len() => return Some(Ok(Answer::Buffer(buffer))),
                     Ok(there) => self.beside(tag, move |body| {
                         let rest = &mut buffer[there..];
-                        match body.shared.read_exact_at(offset + there as u64, rest) {
+                        match body.shared.read_exact_at(rest, offset + there as u64) {
                             Ok(()) => Ok(Answer::Buffer(buffer)),
                             Err(error) => Err(errno(&error)),
                         }

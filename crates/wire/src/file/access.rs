@@ -5,8 +5,11 @@
 //! key. The process shows both to the drive ([`Command::authenticate`]), once, and puts the token into every command
 //! after that. Who does not have the key can make no token, and who changes a claim has another one.
 
+#[cfg(feature = "tokens")]
 use hmac::{Hmac, KeyInit, Mac};
+#[cfg(feature = "tokens")]
 use sha2::Sha256;
+#[cfg(feature = "tokens")]
 use subtle::ConstantTimeEq;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -20,6 +23,7 @@ use crate::opcode::{AdminOpcode, IoOpcode};
 pub const CLAIM_GROUPS_MAX: usize = (PAGE_BYTES - size_of::<Claims>()) / 4;
 
 /// What the code of claims begins with, so that no other message under the same key can be taken for one.
+#[cfg(feature = "tokens")]
 const DOMAIN: &[u8] = b"Wharf claims 1\0\0";
 
 /// Of [`Claims::rights`]: requests may name any user, and not only that of the claims. For front ends that serve many users.
@@ -50,6 +54,7 @@ impl DriveKey {
     }
 
     /// The token of claims, with the groups behind them.
+    #[cfg(feature = "tokens")]
     pub fn token(&self, claims: &Claims, groups: &[u32]) -> Token {
         let mut code = Hmac::<Sha256>::new_from_slice(&self.secret).expect("a key of any length");
         code.update(DOMAIN);
@@ -79,6 +84,7 @@ impl Token {
     pub const NONE: Token = Token([0; 16]);
 
     /// Whether it is the same. How long that takes tells nothing of where they differ.
+    #[cfg(feature = "tokens")]
     #[inline]
     pub fn is(&self, other: &Token) -> bool {
         // As one number: byte by byte it takes six times as long.

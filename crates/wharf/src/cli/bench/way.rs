@@ -57,9 +57,9 @@ impl Opened {
                     ..PageCacheOptions::default()
                 };
                 let cache = PageCache::new(&options).map_err(line)?;
-                let create = false;
-                let file = cache.open(path, OpenOptions { create, read_only });
-                let file = file.map_err(line)?;
+                let mut options = OpenOptions::new();
+                let options = options.read(true).write(!read_only);
+                let file = options.open(&cache, path).map_err(line)?;
                 Ok(Opened::Scale { cache, file })
             }
             Design::Direct => {
@@ -129,11 +129,11 @@ trait Calling {
 
 impl Calling for &CachedFile {
     fn read(&self, offset: u64, out: &mut [u8]) -> Outcome {
-        self.read_exact_at(offset, out).map_err(line)
+        self.read_exact_at(out, offset).map_err(line)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Outcome {
-        self.write_at(offset, data).map_err(line)
+        self.write_all_at(data, offset).map_err(line)
     }
 
     fn sync(&self) -> Outcome {

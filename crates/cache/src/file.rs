@@ -1,18 +1,19 @@
 //! A file that is read and written through a page cache.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wharf_host::design::{Touch, WritePolicy};
 use wharf_host::errseq::ErrSeqCursor;
 use wharf_host::span::{Extent, Span, spans};
 use wharf_wire::dma::PAGE_BYTES;
 
-use super::Handle;
-use super::open_file::OpenFile;
-use super::options::PageCacheError;
-use super::table::Closed;
-use super::thread::{ThreadContext, with_context};
+use crate::Handle;
+use crate::error::PageCacheError;
+use crate::open_file::OpenFile;
+use crate::opening::Access;
+use crate::table::Closed;
+use crate::thread::{ThreadContext, with_context};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -28,11 +29,16 @@ pub enum Advice {
 /// A handle of an open file. Any number of threads use it side by side.
 ///
 /// Dropping the last handle of a file writes its dirty pages back, and tells of no errors: [`File::close`]
-/// does. Only [`File::sync`] makes them durable.
+/// does. Only [`File::sync_all`] makes them durable.
+///
+/// It is also a [`Read`](std::io::Read), [`Write`](std::io::Write) and [`Seek`](std::io::Seek), by `&File` too, with a position
+/// that it does not share with its clones.
 pub struct File {
     open: Arc<OpenFile>,
     cache: Arc<Handle>,
-    read_only: bool,
+    access: Access,
+    /// Where the next read or write of a stream is.
+    position: Mutex<u64>,
     /// Failed write-backs that this handle has reported.
     told: ErrSeqCursor,
     /// Taken back already.
@@ -40,12 +46,13 @@ pub struct File {
 }
 
 impl File {
-    pub(super) fn new(open: Arc<OpenFile>, cache: Arc<Handle>, read_only: bool) -> File {
+    pub(super) fn new(open: Arc<OpenFile>, cache: Arc<Handle>, access: Access) -> File {
         let told = ErrSeqCursor::new(cache.core.shared.failures_of(open.number));
         File {
             open,
             cache,
-            read_only,
+            access,
+            position: Mutex::new(0),
             told,
             closed: false,
         }
@@ -57,7 +64,22 @@ impl File {
 
     /// Whether the file was opened by somebody who wanted less than this handle does.
     pub(super) fn is_less_than_asked(&self) -> bool {
-        self.open.target.info().read_only && !self.read_only
+        self.open.target.info().read_only && self.access.write
+    }
+
+    /// Whether its length can be changed: that of a device cannot.
+    pub(super) fn can_be_cut(&self) -> bool {
+        self.open.can_grow()
+    }
+
+    /// The position of streams, for one call.
+    pub(super) fn position(&self) -> MutexGuard<'_, u64> {
+        self.position.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether streams write to the end of the file.
+    pub(super) fn appends(&self) -> bool {
+        self.access.append
     }
 
     #[inline(always)]
@@ -82,9 +104,10 @@ impl File {
     /// only at the end of the file.
     ///
     /// # Errors
-    /// An error of the storage; too many threads.
+    /// An error of the storage; a file that is open to write only; too many threads.
     #[inline]
-    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize, PageCacheError> {
+    pub fn read_at(&self, out: &mut [u8], offset: u64) -> Result<usize, PageCacheError> {
+        self.check_read()?;
         let left = self.open.len().saturating_sub(offset);
         let count = left.min(out.len() as u64) as usize;
         if count == 0 {
@@ -104,9 +127,10 @@ impl File {
     /// leave the rest to somebody who may.
     ///
     /// # Errors
-    /// Too many threads.
+    /// A file that is open to write only; too many threads.
     #[inline]
-    pub fn read_cached(&self, offset: u64, out: &mut [u8]) -> Result<usize, PageCacheError> {
+    pub fn read_cached(&self, out: &mut [u8], offset: u64) -> Result<usize, PageCacheError> {
+        self.check_read()?;
         let left = self.open.len().saturating_sub(offset);
         let count = left.min(out.len() as u64) as usize;
         if count == 0 {
@@ -158,20 +182,35 @@ impl File {
     /// Fills `out` whole.
     ///
     /// # Errors
-    /// As [`File::read_at`]; [`PageCacheError::NoRoom`] if the file ends before.
-    pub fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<(), PageCacheError> {
-        match self.read_at(offset, out)? == out.len() {
+    /// As [`File::read_at`]; [`PageCacheError::UnexpectedEof`] if the file ends before.
+    pub fn read_exact_at(&self, out: &mut [u8], offset: u64) -> Result<(), PageCacheError> {
+        match self.read_at(out, offset)? == out.len() {
             true => Ok(()),
-            false => Err(PageCacheError::NoRoom {
-                name: self.open.name().into(),
-                end: offset.saturating_add(out.len() as u64),
-                room: self.len(),
-            }),
+            false => Err(self.ends_before(offset.saturating_add(out.len() as u64))),
         }
     }
 
+    #[cold]
+    fn ends_before(&self, end: u64) -> PageCacheError {
+        PageCacheError::UnexpectedEof {
+            name: self.open.name().into(),
+            end,
+            len: self.len(),
+        }
+    }
+
+    /// As [`File::write_all_at`]; gives how many bytes `data` has.
+    ///
+    /// # Errors
+    /// As [`File::write_all_at`].
+    #[inline]
+    pub fn write_at(&self, data: &[u8], offset: u64) -> Result<usize, PageCacheError> {
+        self.write_all_at(data, offset)?;
+        Ok(data.len())
+    }
+
     /// Writes `data` from byte `offset` on; the file grows if need be, with zeros in between. Durable after
-    /// the next [`File::sync`].
+    /// the next [`File::sync_all`].
     ///
     /// Writes to one page follow one another, so that a reader of a page sees a write whole or not at all; one
     /// to several pages may be seen page by page.
@@ -179,7 +218,7 @@ impl File {
     /// # Errors
     /// A file that is open to read only, or that cannot grow; an error of the storage, and then each page of
     /// the range is old or new.
-    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), PageCacheError> {
+    pub fn write_all_at(&self, data: &[u8], offset: u64) -> Result<(), PageCacheError> {
         if data.is_empty() {
             return Ok(());
         }
@@ -202,6 +241,14 @@ impl File {
         Ok(())
     }
 
+    /// Writes `data` behind the last byte, alone among those who append; gives where it ends.
+    pub(super) fn append(&self, data: &[u8]) -> Result<u64, PageCacheError> {
+        let _turn = self.open.turn_to_append();
+        let offset = self.len();
+        self.write_all_at(data, offset)?;
+        Ok(offset + data.len() as u64)
+    }
+
     fn write(
         &self,
         context: &ThreadContext,
@@ -213,10 +260,21 @@ impl File {
         context.serve(self.open.name(), write)
     }
 
+    /// Refuses to read what is open to write only.
+    #[inline]
+    fn check_read(&self) -> Result<(), PageCacheError> {
+        match self.access.read {
+            true => Ok(()),
+            false => Err(PageCacheError::WriteOnly {
+                name: self.open.name().into(),
+            }),
+        }
+    }
+
     /// Refuses a change of the file up to byte `end` if it cannot be.
     fn check_write(&self, end: u64) -> Result<u64, PageCacheError> {
         let name = || self.open.name().to_string();
-        if self.read_only {
+        if !self.access.write {
             return Err(PageCacheError::ReadOnly { name: name() });
         }
         let room = self.open.room();
@@ -235,14 +293,14 @@ impl File {
     /// # Errors
     /// If a page could not be written, now or since this handle's last sync: each handle hears of a failed
     /// write-back once. The page stays dirty, and the next sync tries it again.
-    pub fn sync(&self) -> Result<(), PageCacheError> {
+    pub fn sync_all(&self) -> Result<(), PageCacheError> {
         self.sync_pages((0, u64::MAX))
     }
 
-    /// As [`File::sync`], of `bytes` bytes from byte `offset` on: what was written elsewhere may stay dirty.
+    /// As [`File::sync_all`], of `bytes` bytes from byte `offset` on: what was written elsewhere may stay dirty.
     ///
     /// # Errors
-    /// As [`File::sync`], also of pages elsewhere whose write-back has failed.
+    /// As [`File::sync_all`], also of pages elsewhere whose write-back has failed.
     pub fn sync_range(&self, offset: u64, bytes: u64) -> Result<(), PageCacheError> {
         match offset.saturating_add(bytes) {
             end if end > offset => self.sync_pages((offset / PAGE, (end - 1) / PAGE)),
@@ -258,20 +316,20 @@ impl File {
         })?
     }
 
-    /// As [`File::sync`], but times of the file need not be durable: today the same.
+    /// As [`File::sync_all`], but times of the file need not be durable: today the same.
     ///
     /// # Errors
-    /// As [`File::sync`].
+    /// As [`File::sync_all`].
     pub fn sync_data(&self) -> Result<(), PageCacheError> {
-        self.sync()
+        self.sync_all()
     }
 
     /// Cuts the file to `bytes` bytes, or makes it longer, with zeros. Durable after the next sync.
     ///
     /// # Errors
-    /// As [`File::write_at`]. If the system does not cut the file, it has the length that it has in storage, and
+    /// As [`File::write_all_at`]. If the system does not cut the file, it has the length that it has in storage, and
     /// what was written behind `bytes` since the last sync may be lost.
-    pub fn truncate(&self, bytes: u64) -> Result<(), PageCacheError> {
+    pub fn set_len(&self, bytes: u64) -> Result<(), PageCacheError> {
         self.check_write(bytes)?;
         let open = &self.open;
         if !open.can_grow() && bytes != open.len() {
@@ -324,7 +382,7 @@ impl File {
     /// leave, so that guards may not fill the cache.
     ///
     /// # Errors
-    /// [`PageCacheError::NoRoom`] beyond the end of the file; an error of the storage.
+    /// [`PageCacheError::UnexpectedEof`] beyond the end of the file; an error of the storage.
     #[inline]
     pub fn pin(&self, offset: u64) -> Result<PageGuard<'_>, PageCacheError> {
         self.check_pin(offset)?;
@@ -357,24 +415,24 @@ impl File {
     /// Refuses a pin of byte `offset` if there is none.
     #[inline]
     fn check_pin(&self, offset: u64) -> Result<(), PageCacheError> {
+        self.check_read()?;
         match offset < self.open.len() {
             true => Ok(()),
-            false => Err(PageCacheError::NoRoom {
-                name: self.open.name().into(),
-                end: offset.saturating_add(1),
-                room: self.len(),
-            }),
+            false => Err(self.ends_before(offset.saturating_add(1))),
         }
     }
 
     /// Makes everything durable and ends the handle.
     ///
     /// # Errors
-    /// As [`File::sync`]; the handle ends all the same, and with the last one of the file what could not be
+    /// As [`File::sync_all`]; the handle ends all the same, and with the last one of the file what could not be
     /// written is lost. With the last one, a guard of the file that was forgotten: its page stays
     /// in memory, and the file's place among `files_max` is lost.
     pub fn close(mut self) -> Result<(), PageCacheError> {
-        let synced = if self.read_only { Ok(()) } else { self.sync() };
+        let synced = match self.access.write {
+            true => self.sync_all(),
+            false => Ok(()),
+        };
         let ended = self.end();
         synced.and(ended)
     }
@@ -427,10 +485,22 @@ impl Clone for File {
         File {
             open: self.open.clone(),
             cache: self.cache.clone(),
-            read_only: self.read_only,
+            access: self.access,
+            position: Mutex::new(*self.position()),
             told: self.told.clone(),
             closed: false,
         }
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File")
+            .field("name", &self.name())
+            .field("len", &self.len())
+            .field("read", &self.access.read)
+            .field("write", &self.access.write)
+            .finish_non_exhaustive()
     }
 }
 
@@ -491,6 +561,15 @@ impl PageGuard<'_> {
             .local
             .read_pinned(self.file.open.number, self.frame, &span, out);
         assert!(done, "a pinned page stays");
+    }
+}
+
+impl std::fmt::Debug for PageGuard<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageGuard")
+            .field("file", &self.file.name())
+            .field("offset", &self.offset())
+            .finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use wharf::runtime::Seed;
+use wharf_runtime::Seed;
 
 use crate::{PAGE, create, fill, small};
 
@@ -23,21 +23,21 @@ fn threads_share_files_and_memory() {
             let first = (thread / 2) * RANGE as u64;
             let mut model = vec![0; RANGE];
             fill(&mut rng, &mut model);
-            file.write_at(first, &model).unwrap();
+            file.write_all_at(&model, first).unwrap();
             for step in 0..300 {
                 let at = rng.below(RANGE as u64) as usize;
                 let len = (1 + rng.below(9_000) as usize).min(RANGE - at);
                 if rng.chance(1, 2) {
                     fill(&mut rng, &mut model[at..at + len]);
                     let data = &model[at..at + len];
-                    file.write_at(first + at as u64, data).unwrap();
+                    file.write_all_at(data, first + at as u64).unwrap();
                 } else {
                     let mut out = vec![0; len];
-                    file.read_exact_at(first + at as u64, &mut out).unwrap();
+                    file.read_exact_at(&mut out, first + at as u64).unwrap();
                     assert!(out == model[at..at + len], "thread {thread} step {step}");
                 }
                 if rng.chance(1, 40) {
-                    file.sync().unwrap();
+                    file.sync_all().unwrap();
                 }
             }
             model
@@ -62,7 +62,7 @@ fn a_page_is_never_seen_half_written() {
     let folder = tempfile::tempdir().unwrap();
     let cache = small(24);
     let file = create(&cache, &folder.path().join("file"));
-    file.truncate(40 * PAGE as u64).unwrap();
+    file.set_len(40 * PAGE as u64).unwrap();
     let one = |thread: u64| {
         let mut rng = Seed(thread).rng();
         let mut page = vec![0; PAGE];
@@ -70,9 +70,9 @@ fn a_page_is_never_seen_half_written() {
             let offset = rng.below(40) * PAGE as u64;
             if rng.chance(1, 3) {
                 page.fill(rng.next_u32() as u8);
-                file.write_at(offset, &page).unwrap();
+                file.write_all_at(&page, offset).unwrap();
             } else {
-                file.read_exact_at(offset, &mut page).unwrap();
+                file.read_exact_at(&mut page, offset).unwrap();
                 assert!(page.iter().all(|byte| *byte == page[0]), "half of a write");
             }
         }
@@ -106,7 +106,7 @@ fn a_read_that_met_a_truncation_never_ended() {
         for _ in 0..2_000 {
             let offset = rng.below(60) * PAGE as u64;
             let mut out = [1; 2 * PAGE];
-            let count = file.read_at(offset, &mut out).unwrap();
+            let count = file.read_at(&mut out, offset).unwrap();
             assert!(out[..count].iter().all(|byte| *byte == 0));
             if let Ok(guard) = file.pin(offset) {
                 guard.read(0, &mut out[..PAGE]);
@@ -119,7 +119,7 @@ fn a_read_that_met_a_truncation_never_ended() {
         (0..3).for_each(|thread| drop(scope.spawn(move || one(thread))));
         let mut rng = Seed(9).rng();
         while readers.load(Relaxed) > 0 {
-            file.truncate(rng.below(60) * PAGE as u64).unwrap();
+            file.set_len(rng.below(60) * PAGE as u64).unwrap();
         }
     });
 }
@@ -133,13 +133,16 @@ fn threads_come_and_go() {
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let (file, offset) = (&file, (3 * round + thread) * 5_000);
-                scope.spawn(move || file.write_at(offset, &[round as u8 + 1; 5_000]).unwrap());
+                scope.spawn(move || {
+                    file.write_all_at(&[round as u8 + 1; 5_000], offset)
+                        .unwrap()
+                });
             }
         });
     }
     let mut out = vec![0; 15_000];
     for round in 0..40 {
-        file.read_exact_at(round * 15_000, &mut out).unwrap();
+        file.read_exact_at(&mut out, round * 15_000).unwrap();
         assert!(out.iter().all(|byte| *byte == round as u8 + 1), "{round}");
     }
     let statistics = cache.statistics();

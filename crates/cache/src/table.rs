@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_storage::FileId;
 
-use super::open_file::OpenFile;
-use super::options::PageCacheError;
+use crate::error::PageCacheError;
+use crate::open_file::OpenFile;
 
 /// See the module.
 pub(super) struct FileTable {

@@ -1,7 +1,7 @@
 //! Storage that fails.
 
-use wharf::runtime::Seed;
-use wharf::storage::faulty::Rates;
+use wharf_runtime::Seed;
+use wharf_storage::faulty::Rates;
 
 use crate::{PAGE, faulty, fill, small, stored};
 
@@ -11,16 +11,16 @@ fn a_failed_write_back_reaches_the_next_sync_of_each_handle_once() {
     let cache = small(64);
     let file = cache.open_target(target.clone()).unwrap();
     let other = file.clone();
-    file.write_at(100, &[7; 20_000]).unwrap();
+    file.write_all_at(&[7; 20_000], 100).unwrap();
     target.die();
-    assert!(file.sync().is_err(), "the storage is dead");
+    assert!(file.sync_all().is_err(), "the storage is dead");
     target.live();
     // The page stayed dirty: this sync writes it, and has nothing new to tell.
-    file.sync().unwrap();
+    file.sync_all().unwrap();
     assert!(stored(&ram)[100..20_100].iter().all(|byte| *byte == 7));
-    let text = other.sync().unwrap_err().to_string();
+    let text = other.sync_all().unwrap_err().to_string();
     assert!(text.contains("write-backs failed"), "{text}");
-    other.sync().unwrap();
+    other.sync_all().unwrap();
 }
 
 #[test]
@@ -30,10 +30,10 @@ fn a_read_that_fails_is_told_and_tried_again() {
     let file = cache.open_target(target.clone()).unwrap();
     target.die();
     let mut out = [1; 100];
-    let text = file.read_exact_at(0, &mut out).unwrap_err().to_string();
+    let text = file.read_exact_at(&mut out, 0).unwrap_err().to_string();
     assert!(text.contains("ram: read at byte 0 failed"), "{text}");
     target.live();
-    file.read_exact_at(0, &mut out).unwrap();
+    file.read_exact_at(&mut out, 0).unwrap();
     assert_eq!(out, [0; 100]);
 }
 
@@ -61,12 +61,12 @@ fn errors_of_storage_lose_nothing_that_was_taken() {
             let mut data = vec![0; range.len()];
             fill(&mut rng, &mut data);
             match rng.below(3) {
-                0 if file.write_at(at as u64, &data).is_ok() => {
+                0 if file.write_all_at(&data, at as u64).is_ok() => {
                     model[range].copy_from_slice(&data);
                 }
                 0 => {}
-                1 => drop(file.sync()),
-                _ if file.read_exact_at(at as u64, &mut data).is_ok() => {
+                1 => drop(file.sync_all()),
+                _ if file.read_exact_at(&mut data, at as u64).is_ok() => {
                     assert!(data == model[range], "step {step}");
                 }
                 _ => {}
@@ -74,8 +74,8 @@ fn errors_of_storage_lose_nothing_that_was_taken() {
         }
         target.set_rates(Rates::default());
         // The first one may tell of earlier failures.
-        let _ = file.sync();
-        file.sync().unwrap();
+        let _ = file.sync_all();
+        file.sync_all().unwrap();
         assert!(stored(&ram) == model);
     }
 }

@@ -12,7 +12,7 @@ use wharf_runtime::worker::Worker;
 use wharf_runtime::{CostTable, Machine, Side};
 use wharf_storage::StorageError;
 
-use super::thread::{Core, ThreadContext};
+use crate::thread::{Core, ThreadContext};
 
 /// The number of no client.
 const NOBODY: u32 = u32::MAX;

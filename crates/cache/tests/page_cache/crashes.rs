@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use wharf::runtime::Seed;
-use wharf::storage::faulty::Loss;
+use wharf_runtime::Seed;
+use wharf_storage::faulty::Loss;
 
 use crate::{PAGE, create, faulty, small, stored};
 
@@ -25,11 +25,14 @@ fn what_a_sync_acknowledged_survives_a_power_cut() {
         while power.is_on() {
             let page = rng.below(40) as usize;
             let next = last[page].wrapping_add(1);
-            if file.write_at((page * PAGE) as u64, &[next; PAGE]).is_err() {
+            if file
+                .write_all_at(&[next; PAGE], (page * PAGE) as u64)
+                .is_err()
+            {
                 break;
             }
             last[page] = next;
-            if rng.chance(1, 6) && file.sync().is_ok() {
+            if rng.chance(1, 6) && file.sync_all().is_ok() {
                 safe = last;
             }
         }
@@ -56,10 +59,10 @@ fn the_killed_process() {
     let file = create(&cache, Path::new(&path));
     for round in 1u64.. {
         for record in 0..RECORDS {
-            file.write_at(record * 3_000, &[round as u8; 3_000])
+            file.write_all_at(&[round as u8; 3_000], record * 3_000)
                 .unwrap();
         }
-        file.sync().unwrap();
+        file.sync_all().unwrap();
         println!("synced {round}");
     }
 }

@@ -7,10 +7,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use wharf::page_cache::{PageCache, PageCacheError, PageCacheOptions, Replacement};
-use wharf::runtime::Seed;
-use wharf::storage::faulty::{Faulty, Power, Rates};
-use wharf::storage::{
+use wharf_cache::{PageCache, PageCacheError, PageCacheOptions, Replacement};
+use wharf_runtime::Seed;
+use wharf_storage::faulty::{Faulty, Power, Rates};
+use wharf_storage::{
     Channel, Completion, Full, Io, Op, RamTarget, StorageError, Target, TargetInfo,
 };
 
@@ -51,7 +51,7 @@ fn the_process_with_little_memory() {
                 replacement,
                 ..PageCacheOptions::default()
             });
-            let error = refused.err().expect("there is no memory for it");
+            let error = refused.expect_err("there is no memory for it");
             let is_memory = matches!(
                 error,
                 PageCacheError::Memory(_) | PageCacheError::TooLarge { .. }
@@ -62,7 +62,7 @@ fn the_process_with_little_memory() {
     let cache = small(16);
     let folder = tempfile::tempdir().unwrap();
     let file = create(&cache, &folder.path().join("file"));
-    file.write_at(0, &[7; 20 * PAGE]).unwrap();
+    file.write_all_at(&[7; 20 * PAGE], 0).unwrap();
 }
 
 /// The tables of a cache's frames were made as if memory had no end: a cache that was too large
@@ -89,7 +89,7 @@ fn the_process_with_a_thousand_descriptors() {
     .unwrap();
     let file = |number: usize| {
         let file = create(&cache, &folder.path().join(number.to_string()));
-        file.write_at(0, &[number as u8; 16 * PAGE]).unwrap();
+        file.write_all_at(&[number as u8; 16 * PAGE], 0).unwrap();
         file
     };
     let files: Vec<_> = (0..FILES).map(file).collect();
@@ -97,7 +97,7 @@ fn the_process_with_a_thousand_descriptors() {
         for (number, file) in files.iter().enumerate() {
             let mut out = [0; PAGE];
             let page = (thread + number) % 16;
-            file.read_exact_at((page * PAGE) as u64, &mut out)?;
+            file.read_exact_at(&mut out, (page * PAGE) as u64)?;
             assert_eq!(out, [number as u8; PAGE]);
         }
         Ok::<_, PageCacheError>(())
@@ -132,12 +132,12 @@ fn the_process_with_few_descriptors() {
     let work = |thread: u64| {
         for round in 0..20 {
             let offset = thread * PAGE as u64;
-            file.write_at(offset, &[round; PAGE])?;
+            file.write_all_at(&[round; PAGE], offset)?;
             let mut out = [0; PAGE];
-            file.read_exact_at(offset, &mut out)?;
+            file.read_exact_at(&mut out, offset)?;
             assert_eq!(out, [round; PAGE], "thread {thread}");
         }
-        file.sync()
+        file.sync_all()
     };
     // All are there before the first one ends.
     let all = std::sync::Barrier::new(60);
@@ -174,7 +174,7 @@ fn a_page_with_four_million_guards_had_none() {
     let ram = Arc::new(RamTarget::new("ram", 200 * PAGE as u64, 512));
     let cache = small(16);
     let file = cache.open_target(ram).unwrap();
-    file.write_at(0, &[7; PAGE]).unwrap();
+    file.write_all_at(&[7; PAGE], 0).unwrap();
     let first = file.pin(0).unwrap();
     let refused = (0..5_000_000).find_map(|_| match file.pin(0) {
         Ok(guard) => {
@@ -187,7 +187,7 @@ fn a_page_with_four_million_guards_had_none() {
     assert!(text.contains("two million guards"), "{text}");
     // Others go, this one stays.
     for page in 1..200 {
-        file.read_exact_at(page * PAGE as u64, &mut [0; PAGE])
+        file.read_exact_at(&mut [0; PAGE], page * PAGE as u64)
             .unwrap();
     }
     let mut out = [0; PAGE];
@@ -202,7 +202,7 @@ fn closing_a_file_with_a_forgotten_guard_never_ended() {
     let cache = small(16);
     let path = folder.path().join("file");
     let file = create(&cache, &path);
-    file.write_at(0, &[7; 3 * PAGE]).unwrap();
+    file.write_all_at(&[7; 3 * PAGE], 0).unwrap();
     std::mem::forget(file.pin(PAGE as u64).unwrap());
     let text = file.close().unwrap_err().to_string();
     assert!(
@@ -214,9 +214,9 @@ fn closing_a_file_with_a_forgotten_guard_never_ended() {
     for round in 0..10 {
         let file = create(&cache, &path);
         let mut out = [0; 3 * PAGE];
-        file.read_exact_at(0, &mut out).unwrap();
+        file.read_exact_at(&mut out, 0).unwrap();
         assert_eq!(out[PAGE..], [7; 2 * PAGE], "round {round}");
-        file.write_at(0, &[round; PAGE]).unwrap();
+        file.write_all_at(&[round; PAGE], 0).unwrap();
         file.close().unwrap();
     }
 }
@@ -294,7 +294,7 @@ fn closing_a_slow_file_held_up_all_others() {
             is_held: is_held.clone(),
         }))
         .unwrap();
-    slow.write_at(0, &[7; PAGE]).unwrap();
+    slow.write_all_at(&[7; PAGE], 0).unwrap();
     let (tell, told) = channel();
     let (cache, path) = (&cache, folder.path().join("file"));
     std::thread::scope(|scope| {
@@ -303,7 +303,7 @@ fn closing_a_slow_file_held_up_all_others() {
             // The other thread is at it soon, whichever comes first.
             for _ in 0..200 {
                 let file = create(cache, &path);
-                file.write_at(0, b"x").unwrap();
+                file.write_all_at(b"x", 0).unwrap();
                 drop(file.clone());
                 std::thread::park_timeout(Duration::from_micros(100));
             }
@@ -338,7 +338,7 @@ fn storage_that_failed_was_tried_without_a_pause() {
         // Twelve may be dirty.
         for round in 0..80 {
             let page = round % 20;
-            file.write_at(page * PAGE as u64, &[7; PAGE]).unwrap();
+            file.write_all_at(&[7; PAGE], page * PAGE as u64).unwrap();
         }
         // One or two runs of pages at a time; the pauses grow to a second. It was more than a
         // thousand.
@@ -348,7 +348,7 @@ fn storage_that_failed_was_tried_without_a_pause() {
             power.events()
         );
         faulty.set_rates(Rates::default());
-        let _ = file.sync();
-        file.sync().unwrap();
+        let _ = file.sync_all();
+        file.sync_all().unwrap();
     }
 }

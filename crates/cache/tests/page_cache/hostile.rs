@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use wharf::page_cache::{File, OpenOptions, PageCache, PageCacheOptions};
+use wharf_cache::{File, PageCache, PageCacheOptions};
 
-use crate::{PAGE, create, in_file, of_pages, small};
+use crate::{PAGE, create, in_file, of_pages, open, small};
 
 /// Longer than anything here takes that ends at all.
 const EVER: Duration = Duration::from_secs(30);
 
 fn begin_of(file: &File) -> [u8; 4] {
     let mut out = [0; 4];
-    file.read_exact_at(0, &mut out).unwrap();
+    file.read_exact_at(&mut out, 0).unwrap();
     out
 }
 
@@ -43,7 +43,7 @@ fn a_path_that_was_replaced_gave_the_bytes_of_another_file() {
                 std::fs::rename(path("tmp"), path("name")).unwrap();
             }
         });
-        let open = |name| cache.open(path(name), OpenOptions::default()).unwrap();
+        let open = |name| super::open(&cache, path(name)).unwrap();
         for round in 0..1_500 {
             let name = open("name");
             let wrong = [(open("a"), b"AAAA"), (open("b"), b"BBBB")]
@@ -93,15 +93,15 @@ fn a_device_by_two_nodes_was_two_files() {
         return eprintln!("skipped: no node can be made here");
     }
     let cache = small(32);
-    let one = cache.open(&device.0, OpenOptions::default()).unwrap();
-    let other = match cache.open(&node, OpenOptions::default()) {
+    let one = open(&cache, &device.0).unwrap();
+    let other = match open(&cache, &node) {
         Ok(file) => file,
         Err(error) => return eprintln!("skipped: {error}"),
     };
     assert_eq!(one.len(), 64 * PAGE as u64);
-    one.write_at(5, b"not synced").unwrap();
+    one.write_all_at(b"not synced", 5).unwrap();
     let mut out = [0; 10];
-    other.read_exact_at(5, &mut out).unwrap();
+    other.read_exact_at(&mut out, 5).unwrap();
     assert_eq!(&out, b"not synced");
 }
 
@@ -115,15 +115,11 @@ fn a_fifo_held_up_all_who_open_files() {
     rustix::fs::mknodat(rustix::fs::CWD, &path, kind, 0o600.into(), 0).unwrap();
     std::fs::write(&file, b"bytes").unwrap();
     let cache = small(32);
-    let read_only = OpenOptions {
-        read_only: true,
-        ..OpenOptions::default()
-    };
     let (tell, told) = channel();
     std::thread::scope(|scope| {
         let (cache, path) = (&cache, &path);
         scope.spawn(move || {
-            let _ = tell.send(cache.open(path, read_only).map(drop));
+            let _ = tell.send(cache.open(path).map(drop));
         });
         let refused = told.recv_timeout(EVER);
         if refused.is_err() {
@@ -138,7 +134,7 @@ fn a_fifo_held_up_all_who_open_files() {
         let text = refused.expect("an answer").unwrap_err().to_string();
         assert!(text.contains("neither a file nor a block device"), "{text}");
     });
-    assert_eq!(begin_of(&cache.open(&file, read_only).unwrap()), *b"byte");
+    assert_eq!(begin_of(&cache.open(&file).unwrap()), *b"byte");
 }
 
 /// A write made the file as long as the cache knew it to be, and so shorter than it was.
@@ -148,14 +144,14 @@ fn bytes_that_others_had_appended_were_cut_off() {
     let path = folder.path().join("log");
     let cache = small(32);
     let file = create(&cache, &path);
-    file.write_at(0, b"ours").unwrap();
+    file.write_all_at(b"ours", 0).unwrap();
     let mut other = std::fs::OpenOptions::new()
         .append(true)
         .open(&path)
         .unwrap();
     other.write_all(&[0; 4]).unwrap();
     other.write_all(&[7; 20_000]).unwrap();
-    file.sync().unwrap();
+    file.sync_all().unwrap();
     file.close().unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes.len(), 20_004);
@@ -175,13 +171,13 @@ fn a_closed_file_stayed_open_for_a_thread_that_slept() {
     })
     .unwrap();
     let file = create(&cache, &path);
-    file.write_at(0, &vec![7; 40 * PAGE]).unwrap();
+    file.write_all_at(&vec![7; 40 * PAGE], 0).unwrap();
     let (go, begin) = channel::<()>();
     std::thread::scope(|scope| {
         let (tell, told) = channel();
         let of_thread = file.clone();
         scope.spawn(move || {
-            of_thread.read_exact_at(0, &mut [0; PAGE]).unwrap();
+            of_thread.read_exact_at(&mut [0; PAGE], 0).unwrap();
             drop(of_thread);
             tell.send(()).unwrap();
             // Sleeps, and does not use the cache again.
@@ -206,15 +202,16 @@ fn a_file_that_is_opened_while_it_is_closed_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     let cache = small(32);
-    create(&cache, &path).truncate(8 * PAGE as u64).unwrap();
+    create(&cache, &path).set_len(8 * PAGE as u64).unwrap();
     let one = |thread: u64| {
         let offset = thread * PAGE as u64;
         for round in 0..300u16 {
-            let file = cache.open(&path, OpenOptions::default()).unwrap();
+            let file = open(&cache, &path).unwrap();
             let mut out = [0; 2];
-            file.read_exact_at(offset, &mut out).unwrap();
+            file.read_exact_at(&mut out, offset).unwrap();
             assert_eq!(u16::from_le_bytes(out), round, "thread {thread}");
-            file.write_at(offset, &(round + 1).to_le_bytes()).unwrap();
+            file.write_all_at(&(round + 1).to_le_bytes(), offset)
+                .unwrap();
         }
     };
     std::thread::scope(|scope| {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use wharf::page_cache::{Advice, OpenOptions, PageCache, PageCacheOptions};
-use wharf::runtime::{Rng, Seed};
-use wharf::storage::{
+use wharf_cache::{Advice, PageCache, PageCacheOptions};
+use wharf_runtime::{Rng, Seed};
+use wharf_storage::{
     Blocking, Channel, Completion, Full, Io, Op, RamTarget, StorageError, Target, TargetInfo,
 };
 
@@ -139,13 +139,13 @@ fn reading_ahead_outlives_the_call_that_began_it() {
     let mut out = [1; 4096];
     // The first window is of these four.
     for page in 0..4 {
-        file.read_exact_at(page * PAGE, &mut out).unwrap();
+        file.read_exact_at(&mut out, page * PAGE).unwrap();
     }
     until("the next window is being read", || {
         gate.reads.load(SeqCst) > 0
     });
     gate.is_held.store(false, SeqCst);
-    file.read_exact_at(5 * PAGE, &mut out).unwrap();
+    file.read_exact_at(&mut out, 5 * PAGE).unwrap();
     assert_eq!(out[..512], [5; 512]);
 }
 
@@ -159,7 +159,7 @@ fn pages_that_are_wanted_soon_come_by_themselves() {
     until("they are being read", || gate.reads.load(SeqCst) > 0);
     let mut out = [1; 512];
     for page in 8..24 {
-        file.read_exact_at(page * PAGE, &mut out).unwrap();
+        file.read_exact_at(&mut out, page * PAGE).unwrap();
     }
     let ahead = cache.statistics().read_ahead_hits;
     assert_eq!((ahead, gate.reads.load(SeqCst)), (16, 1));
@@ -172,7 +172,7 @@ fn dirty_pages_are_written_while_the_program_does_something_else() {
     let file = cache.open_target(ram.clone()).unwrap();
     // Of 1,600 that may be dirty. From 800 on they are written back, some hundred at a time.
     for page in 0..1_500 {
-        file.write_at(page * PAGE, &[7; 4096]).unwrap();
+        file.write_all_at(&[7; 4096], page * PAGE).unwrap();
     }
     until("half of what may be dirty is left", || {
         cache.statistics().dirty_pages <= 800
@@ -202,7 +202,7 @@ fn a_file_that_is_closed_leaves_nothing_to_the_next_one() {
         let file = cache.open_target(ram).unwrap();
         let mut out = [0; 4096];
         for page in 0..rng.below(40) {
-            file.read_exact_at(page * PAGE, &mut out).unwrap();
+            file.read_exact_at(&mut out, page * PAGE).unwrap();
             assert_eq!(out, stamp[..4096], "round {round}, page {page}");
         }
     }
@@ -213,26 +213,22 @@ fn a_file_that_is_closed_leaves_nothing_to_the_next_one() {
 fn what_is_cut_off_while_it_is_read_ahead_is_zeros() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(64);
-    let create = OpenOptions {
-        create: true,
-        ..OpenOptions::default()
-    };
-    let file = cache.open(folder.path().join("file"), create).unwrap();
+    let file = cache.create(folder.path().join("file")).unwrap();
     let mut rng: Rng = Seed(2).rng();
     for round in 0..60 {
-        file.write_at(0, &vec![9; 48 * PAGE as usize]).unwrap();
-        file.sync().unwrap();
+        file.write_all_at(&vec![9; 48 * PAGE as usize], 0).unwrap();
+        file.sync_all().unwrap();
         file.advise(0, 48 * PAGE, Advice::DontNeed).unwrap();
         let mut out = [0; 4096];
         for page in 0..1 + rng.below(30) {
-            file.read_exact_at(page * PAGE, &mut out).unwrap();
+            file.read_exact_at(&mut out, page * PAGE).unwrap();
             assert_eq!(out, [9; 4096], "round {round}, page {page}");
         }
         let end = rng.below(30);
-        file.truncate(end * PAGE).unwrap();
-        file.truncate(48 * PAGE).unwrap();
+        file.set_len(end * PAGE).unwrap();
+        file.set_len(48 * PAGE).unwrap();
         for page in 0..48 {
-            file.read_exact_at(page * PAGE, &mut out).unwrap();
+            file.read_exact_at(&mut out, page * PAGE).unwrap();
             let byte = if page < end { 9 } else { 0 };
             assert_eq!(out, [byte; 4096], "round {round}, page {page} of {end}");
         }

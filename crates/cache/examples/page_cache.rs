@@ -8,9 +8,9 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use wharf::page_cache::{OpenOptions, PageCache, PageCacheError, PageCacheOptions};
-use wharf::runtime::clock::Clock;
-use wharf::runtime::{Rng, Seed};
+use wharf_cache::{PageCache, PageCacheError, PageCacheOptions};
+use wharf_runtime::clock::Clock;
+use wharf_runtime::{Rng, Seed};
 
 const RECORD_BYTES: u64 = 16;
 const RECORDS: u64 = 1 << 18;
@@ -58,17 +58,13 @@ fn look_up<E>(mut rng: Rng, read: impl Fn(u64, &mut [u8]) -> Result<(), E>) -> R
 
 /// Writes the records through the cache.
 fn build(cache: &PageCache, path: &Path) -> Result<(), PageCacheError> {
-    let create = OpenOptions {
-        create: true,
-        ..OpenOptions::default()
-    };
-    let file = cache.open(path, create)?;
+    let file = cache.create(path)?;
     for number in 0..RECORDS {
         let key = 2 * number;
         let (mut bytes, offset) = ([0; RECORD_BYTES as usize], number * RECORD_BYTES);
         bytes[..8].copy_from_slice(&key.to_le_bytes());
         bytes[8..].copy_from_slice(&value_of(key).to_le_bytes());
-        file.write_at(offset, &bytes)?;
+        file.write_all_at(&bytes, offset)?;
     }
     file.close()
 }
@@ -100,14 +96,14 @@ fn main() -> Result<(), Failure> {
 
 fn run(cache: &PageCache, path: &Path) -> Result<(), Failure> {
     build(cache, path)?;
-    let file = cache.open(path, OpenOptions::default())?;
+    let file = cache.open(path)?;
     let plain = std::fs::File::open(path)?;
     let mut piece = vec![0; 64 << 10];
     for offset in (0..file.len()).step_by(piece.len()) {
-        file.read_exact_at(offset, &mut piece)?;
+        file.read_exact_at(&mut piece, offset)?;
         plain.read_exact_at(&mut piece, offset)?;
     }
-    let ours = on_threads(|rng| Ok(look_up(rng, |at, out| file.read_exact_at(at, out))?))?;
+    let ours = on_threads(|rng| Ok(look_up(rng, |at, out| file.read_exact_at(out, at))?))?;
     let pread = on_threads(|rng| Ok(look_up(rng, |at, out| plain.read_exact_at(out, at))?))?;
     let statistics = cache.statistics();
     println!("{LOOKUPS} look-ups by each of {THREADS} threads, all as expected");

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use wharf::page_cache::{Advice, File, OpenOptions, PageCache, PageCacheOptions, Replacement};
-use wharf::runtime::{Rng, Seed};
+use wharf_cache::{Advice, File, PageCache, PageCacheOptions, Replacement};
+use wharf_runtime::{Rng, Seed};
 
-use crate::{PAGE, create, fill, in_file, of_pages};
+use crate::{PAGE, create, fill, in_file, of_pages, open};
 
 /// A place to read or write: mostly small, mostly within `most`, aligned as often as not.
 fn place(rng: &mut Rng, most: u64) -> (u64, usize) {
@@ -37,7 +37,7 @@ impl Checked<'_> {
         let (offset, len) = place(rng, most);
         let mut data = vec![0; len];
         fill(rng, &mut data);
-        self.file().write_at(offset, &data).unwrap();
+        self.file().write_all_at(&data, offset).unwrap();
         let end = offset as usize + len;
         self.model.resize(self.model.len().max(end), 0);
         self.model[offset as usize..end].copy_from_slice(&data);
@@ -46,7 +46,7 @@ impl Checked<'_> {
     fn read(&self, rng: &mut Rng, most: u64) {
         let (offset, len) = place(rng, most);
         let mut out = vec![0xee; len];
-        let count = self.file().read_at(offset, &mut out).unwrap();
+        let count = self.file().read_at(&mut out, offset).unwrap();
         let rest = self.model.get(offset as usize..).unwrap_or_default();
         assert_eq!(count, rest.len().min(len), "at {offset}");
         assert!(out[..count] == rest[..count], "{count} bytes at {offset}");
@@ -70,7 +70,7 @@ impl Checked<'_> {
     }
 
     fn truncate(&mut self, bytes: u64) {
-        self.file().truncate(bytes).unwrap();
+        self.file().set_len(bytes).unwrap();
         self.model.resize(bytes as usize, 0);
     }
 
@@ -105,7 +105,7 @@ impl Checked<'_> {
                 self.file().advise(offset, len as u64, advice).unwrap();
             }
             94..96 => {
-                self.file().sync().unwrap();
+                self.file().sync_all().unwrap();
                 self.check_stored();
             }
             96..98 => {
@@ -120,7 +120,7 @@ impl Checked<'_> {
                     false => drop(last),
                 }
                 self.check_stored();
-                self.file = Some(self.cache.open(self.path, OpenOptions::default()).unwrap());
+                self.file = Some(open(self.cache, self.path).unwrap());
             }
         }
         assert_eq!(self.file().len(), self.model.len() as u64);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use wharf::page_cache::{OpenOptions, PageCache, PageCacheError, PageCacheOptions};
-use wharf::storage::RamTarget;
+use wharf_cache::{PageCache, PageCacheError, PageCacheOptions};
+use wharf_storage::RamTarget;
 
-use crate::{PAGE, create, small};
+use crate::{PAGE, create, open, small};
 
 #[test]
 fn one_file_by_two_paths_is_one_file() {
@@ -14,11 +14,11 @@ fn one_file_by_two_paths_is_one_file() {
     let cache = small(32);
     let file = create(&cache, &path);
     std::fs::hard_link(&path, &link).unwrap();
-    let other = cache.open(&link, OpenOptions::default()).unwrap();
-    file.write_at(5, b"not synced").unwrap();
+    let other = open(&cache, &link).unwrap();
+    file.write_all_at(b"not synced", 5).unwrap();
     drop(file);
     let mut out = [0; 10];
-    other.read_exact_at(5, &mut out).unwrap();
+    other.read_exact_at(&mut out, 5).unwrap();
     assert_eq!(&out, b"not synced");
 }
 
@@ -31,22 +31,15 @@ fn mistakes_are_told() {
         let text = outcome.unwrap_err().to_string();
         assert!(text.contains(what), "{text}");
     };
-    says(
-        cache.open(&path, OpenOptions::default()).map(drop),
-        "cannot open it",
-    );
+    says(open(&cache, &path).map(drop), "cannot open it");
     drop(create(&cache, &path));
-    let read_only = OpenOptions {
-        read_only: true,
-        ..OpenOptions::default()
-    };
-    let file = cache.open(&path, read_only).unwrap();
-    says(file.write_at(0, b"x"), "open to read only");
-    says(file.read_exact_at(0, &mut [0]), "has room for 0");
+    let file = cache.open(&path).unwrap();
+    says(file.write_all_at(b"x", 0), "open to read only");
     says(
-        cache.open(&path, OpenOptions::default()).map(drop),
-        "close that one first",
+        file.read_exact_at(&mut [0], 0),
+        "ends at byte 0, before byte 1",
     );
+    says(open(&cache, &path).map(drop), "close that one first");
     let few = PageCacheOptions {
         memory_bytes: 4096,
         ..PageCacheOptions::default()
@@ -55,8 +48,8 @@ fn mistakes_are_told() {
     let fixed = cache
         .open_target(Arc::new(RamTarget::new("ram", 10_000, 512)))
         .unwrap();
-    says(fixed.write_at(9_999, b"xy"), "10001 bytes do not fit");
-    says(fixed.truncate(5), "do not fit");
+    says(fixed.write_all_at(b"xy", 9_999), "10001 bytes do not fit");
+    says(fixed.set_len(5), "do not fit");
 }
 
 /// Whoever needs a page when guards have all of them waits for a while, gets an error, and goes on when they are gone.
@@ -65,23 +58,23 @@ fn guards_that_fill_the_memory_are_an_error_and_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let cache = small(16);
     let file = create(&cache, &folder.path().join("data"));
-    file.write_at(0, &vec![7; 40 * PAGE]).unwrap();
-    file.sync().unwrap();
+    file.write_all_at(&vec![7; 40 * PAGE], 0).unwrap();
+    file.sync_all().unwrap();
     let guards: Vec<_> = (0..16)
         .map(|page| file.pin(page * PAGE as u64).unwrap())
         .collect();
     let mut out = [0; PAGE];
-    let refused = file.read_at(30 * PAGE as u64, &mut out);
+    let refused = file.read_at(&mut out, 30 * PAGE as u64);
     assert!(
         matches!(refused, Err(PageCacheError::Io { .. })),
         "{refused:?}"
     );
     assert_eq!(
-        file.read_at(3 * PAGE as u64, &mut out).unwrap(),
+        file.read_at(&mut out, 3 * PAGE as u64).unwrap(),
         PAGE,
         "a page with a guard"
     );
     drop(guards);
-    assert_eq!(file.read_at(30 * PAGE as u64, &mut out).unwrap(), PAGE);
+    assert_eq!(file.read_at(&mut out, 30 * PAGE as u64).unwrap(), PAGE);
     assert_eq!(out, [7; PAGE]);
 }

@@ -10,9 +10,9 @@ use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::sync::Barrier;
 
-use wharf::page_cache::{File, OpenOptions, PageCache, PageCacheOptions};
-use wharf::runtime::clock::Clock;
-use wharf::runtime::{Rng, Seed};
+use wharf_cache::{File, PageCache, PageCacheOptions};
+use wharf_runtime::clock::Clock;
+use wharf_runtime::{Rng, Seed};
 
 const PAGE: usize = 4096;
 const ROUNDS: usize = 9;
@@ -49,7 +49,7 @@ fn hits(bytes: u64) {
         ..PageCacheOptions::default()
     })
     .expect("memory");
-    let file = cache.open(&path, OpenOptions::default()).expect("the file");
+    let file = cache.open(&path).expect("the file");
     warm(&file, bytes);
     // After the cache: its reads are direct, and the kernel may give up the pages that it has.
     kernel
@@ -69,7 +69,7 @@ fn hits(bytes: u64) {
     };
     let copy = |at: u64, out: &mut [u8; PAGE]| out.copy_from_slice(&memory[at as usize..][..PAGE]);
     let ours = |at: u64, out: &mut [u8; PAGE]| {
-        black_box(file.read_at(at, out).expect("reads"));
+        black_box(file.read_at(out, at).expect("reads"));
     };
     let pread = |at: u64, out: &mut [u8; PAGE]| kernel.read_exact_at(out, at).expect("reads");
     let medians = compare(vec![
@@ -126,7 +126,7 @@ fn hits(bytes: u64) {
 fn warm(file: &File, bytes: u64) {
     let mut buffer = vec![0; 1 << 20];
     for offset in (0..bytes).step_by(1 << 20) {
-        file.read_exact_at(offset, &mut buffer).expect("reads");
+        file.read_exact_at(&mut buffer, offset).expect("reads");
     }
 }
 
@@ -146,7 +146,7 @@ fn at_random(n: u64, pages: u64, mut f: impl FnMut(u64)) {
 fn values(file: &File, n: u64, pages: u64) {
     let mut out = [0; 8];
     at_random(n, pages, |at| {
-        black_box(file.read_at(at + 8, &mut out).expect("reads"));
+        black_box(file.read_at(&mut out, at + 8).expect("reads"));
     });
 }
 
@@ -239,12 +239,12 @@ fn rate(file: &File, threads: usize, pages: u64) -> f64 {
         let start = Barrier::new(threads);
         let one = |thread: usize| {
             let (mut rng, mut out) = (Seed(thread as u64).rng(), [0u8; PAGE]);
-            file.read_exact_at(0, &mut out).expect("reads");
+            file.read_exact_at(&mut out, 0).expect("reads");
             start.wait();
             let clock = Clock::start();
             for _ in 0..READS {
                 let offset = random_page(&mut rng, pages) * PAGE as u64;
-                black_box(file.read_at(offset, &mut out).expect("reads"));
+                black_box(file.read_at(&mut out, offset).expect("reads"));
             }
             READS as f64 * 1e9 / clock.now_ns() as f64
         };

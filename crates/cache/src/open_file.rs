@@ -1,6 +1,6 @@
 //! An open file, as all threads share it: its storage, its length, and who may change that.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use wharf_host::key::PAGES_MAX;
 use wharf_runtime::sync::{Arc, AtomicBool, AtomicU64, Ordering};
@@ -19,6 +19,8 @@ pub(super) struct OpenFile {
     extent: AtomicU64,
     /// Held shared by whoever brings pages in or writes to them, and alone by who cuts the file.
     gate: RwLock<()>,
+    /// Held by whoever writes behind the last byte, so that the next one writes behind that.
+    appending: Mutex<()>,
     writes_under_way: AtomicU64,
     /// A thread changes the size, or waits until it may.
     is_resized: AtomicBool,
@@ -37,6 +39,7 @@ impl OpenFile {
             len: AtomicU64::new(size_bytes),
             extent: AtomicU64::new(size_bytes),
             gate: RwLock::new(()),
+            appending: Mutex::new(()),
             writes_under_way: AtomicU64::new(0),
             is_resized: AtomicBool::new(false),
             overshot: AtomicBool::new(false),
@@ -105,6 +108,13 @@ impl OpenFile {
 
     pub fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to append, for a moment.
+    pub fn turn_to_append(&self) -> MutexGuard<'_, ()> {
+        self.appending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As [`OpenFile::enter`], for who need not: nothing if somebody cuts or closes the file, or has closed it.

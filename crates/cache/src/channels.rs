@@ -20,8 +20,8 @@ use wharf_runtime::{Cpu, Notify, TaskId};
 use wharf_storage::{Channel, Completion, Errno, Io, Op, PollGroup, Segment, StorageError};
 use wharf_wire::dma::{DmaRegion, PAGE_BYTES};
 
-use super::open_file::OpenFile;
-use super::table::FileTable;
+use crate::open_file::OpenFile;
+use crate::table::FileTable;
 
 /// Turns that a thread without I/O of its own spins, then yields, before it sleeps.
 const SPIN_TURNS: u32 = 20;

@@ -5,18 +5,20 @@ mod crashes;
 mod errors;
 mod files;
 mod hostile;
+mod like_std;
 mod limits;
 mod model;
+mod own_storage;
 mod read_ahead;
 mod threads;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use wharf::page_cache::{File, OpenOptions, PageCache, PageCacheOptions};
-use wharf::runtime::{Rng, Seed};
-use wharf::storage::faulty::{Faulty, Power};
-use wharf::storage::{Blocking, FileOptions, RamTarget};
+use wharf_cache::{File, OpenOptions, PageCache, PageCacheError, PageCacheOptions};
+use wharf_runtime::{Rng, Seed};
+use wharf_storage::faulty::{Faulty, Power};
+use wharf_storage::{Blocking, FileOptions, RamTarget};
 
 const PAGE: usize = 4096;
 
@@ -34,12 +36,15 @@ fn of_pages(pages: u64) -> PageCacheOptions {
     }
 }
 
+/// Opens a file that is there, to read and to write.
+fn open(cache: &PageCache, path: impl AsRef<Path>) -> Result<File, PageCacheError> {
+    OpenOptions::new().read(true).write(true).open(cache, path)
+}
+
 fn create(cache: &PageCache, path: &Path) -> File {
-    let create = OpenOptions {
-        create: true,
-        ..OpenOptions::default()
-    };
-    cache.open(path, create).unwrap()
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true);
+    options.open(cache, path).unwrap()
 }
 
 /// What a file holds, read around the kernel's page cache: a buffered read of a file that is being written
@@ -49,7 +54,7 @@ fn in_file(path: &Path) -> Vec<u8> {
         read_only: true,
         ..FileOptions::default()
     };
-    let target = wharf::storage::open(path, &how).unwrap();
+    let target = wharf_storage::open(path, &how).unwrap();
     let len = target.size_bytes() as usize;
     let mut bytes = vec![0; len.next_multiple_of(PAGE)];
     if len > 0 {

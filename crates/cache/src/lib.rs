@@ -1,51 +1,25 @@
-//! A page cache for ordinary files, in the program's own process: ScaleCache for programs that link it.
-//!
-//! ```
-//! use wharf::page_cache::{OpenOptions, PageCache, PageCacheOptions};
-//!
-//! # fn main() -> Result<(), wharf::page_cache::PageCacheError> {
-//! # let folder = tempfile::tempdir().expect("a folder");
-//! # let path = folder.path().join("data");
-//! let cache = PageCache::new(&PageCacheOptions {
-//!     memory_bytes: 16 << 20,
-//!     ..PageCacheOptions::default()
-//! })?;
-//! let create = OpenOptions { create: true, ..OpenOptions::default() };
-//! let file = cache.open(&path, create)?;
-//! std::thread::scope(|scope| {
-//!     for thread in 0..2u64 {
-//!         let file = &file;
-//!         scope.spawn(move || file.write_at(thread * 6, b"hello "));
-//!     }
-//! });
-//! file.sync()?;
-//! let mut out = [0; 12];
-//! assert_eq!(file.read_at(0, &mut out)?, 12);
-//! assert_eq!(&out, b"hello hello ");
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! What is to be done is done by the threads that call, but for a thread of the cache that writes back and reads ahead
-//! beside them. A read that finds its page looks it up
-//! and copies it; it takes no lock, writes to nothing that other threads read, and makes no system call.
-//!
-//! | file | idea |
-//! |---|---|
-//! | `options.rs` | what a cache is to be, what can go wrong |
-//! | `file.rs` | a file: reads, writes, sync, truncate, pins |
-//! | `context.rs` | what a thread has of a cache |
-//! | `background.rs` | the cache's own thread |
-//! | `channels.rs` | its channels to the files, on one ring: what lies below the cache |
-//! | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
-//!
-//! The cache itself is `wharf_host::scale`, as in the lab.
+#![doc = include_str!("../README.md")]
+
+// | file | idea |
+// |---|---|
+// | `options.rs`, `opening.rs` | what a cache is to be, how a file is opened |
+// | `error.rs` | what can go wrong, and what the standard library calls it |
+// | `file.rs`, `streams.rs` | a file: reads, writes, sync, length, pins; as a stream |
+// | `thread.rs` | what a thread has of a cache |
+// | `background.rs` | the cache's own thread |
+// | `channels.rs` | its channels to the files, on one ring: what lies below the cache |
+// | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
+//
+// The cache itself is `wharf_host::scale`, as in the lab.
 
 mod background;
 mod channels;
+mod error;
 mod file;
 mod open_file;
+mod opening;
 mod options;
+mod streams;
 mod table;
 mod thread;
 
@@ -58,15 +32,21 @@ use wharf_host::key::FILES_MAX;
 use wharf_host::scale::shared::{Shape, Shared};
 use wharf_runtime::sync::Ordering;
 use wharf_storage::target::DEPTH_MAX;
-use wharf_storage::{FileId, FileOptions, Opened, Target};
+use wharf_storage::{FileId, FileOptions, Opened, Target, custom};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
 use background::Background;
+pub use error::PageCacheError;
 pub use file::{Advice, File, PageGuard};
 use open_file::OpenFile;
-pub use options::{OpenOptions, PageCacheError, PageCacheOptions};
+use opening::Access;
+pub use opening::OpenOptions;
+pub use options::PageCacheOptions;
 use thread::Core;
 pub use wharf_host::design::Replacement;
+pub use wharf_host::error::IoError;
+pub use wharf_storage as storage;
+pub use wharf_storage::Storage;
 
 /// The least pages of a cache.
 const PAGES_MIN: u64 = 16;
@@ -77,6 +57,9 @@ const SHARE_PAGES: u64 = 128;
 
 /// Most threads that a cache may have.
 const THREADS_MAX: u32 = 4096;
+
+/// Most threads that call storage of a user's own.
+const STORAGE_THREADS_MAX: u32 = 256;
 
 /// A page cache. Clones are the same cache; its files keep it alive.
 #[derive(Clone)]
@@ -171,33 +154,47 @@ impl PageCache {
         })
     }
 
-    /// Opens a file or a block device. One that is open already, by whatever path, is the same file: its
-    /// pages are in the cache once.
-    ///
-    /// The file is written around the kernel's page cache where the file system can (O_DIRECT). Other
-    /// programs, and other ways of this one, should not write it meanwhile.
+    /// Opens a file or a block device to read, as [`std::fs::File::open`] does. [`OpenOptions`] has the other ways.
     ///
     /// # Errors
-    /// If it cannot be opened; too many files.
-    pub fn open(
+    /// As [`OpenOptions::open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File, PageCacheError> {
+        OpenOptions::new().read(true).open(self, path)
+    }
+
+    /// Makes a file, or cuts the one that is there to no bytes, and opens it to read and to write.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<File, PageCacheError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        options.open(self, path)
+    }
+
+    /// Opens a file that is made if it is not there and `makes`, and must not be there if it `must_be_new`.
+    fn open_as(
         &self,
-        path: impl AsRef<Path>,
-        options: OpenOptions,
+        path: &Path,
+        access: Access,
+        makes: bool,
+        must_be_new: bool,
     ) -> Result<File, PageCacheError> {
         let how = FileOptions {
-            read_only: options.read_only,
-            create_bytes: options.create.then_some(0),
+            read_only: !access.write,
+            create_bytes: makes.then_some(0),
+            must_be_new,
             ..FileOptions::default()
         };
         // From here on the path does not matter, which may be another file's by now.
-        let opened = Opened::new(path.as_ref(), &how)?;
+        let opened = Opened::new(path, &how)?;
         let id = opened.id();
         if let Some(open) = self.handle.core.table.again(id) {
-            return self.file(open, options.read_only);
+            return self.file(open, access);
         }
         let can_grow = !opened.is_device();
         let target = check_blocks(opened.target()?)?;
-        self.add(Some(id), target, can_grow, options.read_only)
+        self.add(Some(id), target, can_grow, access)
     }
 
     /// Opens storage of any kind: an array, memory. Its size stays as it is.
@@ -206,7 +203,34 @@ impl PageCache {
     /// Blocks that do not divide a page; too many files.
     pub fn open_target(&self, target: Arc<dyn Target>) -> Result<File, PageCacheError> {
         let read_only = target.info().read_only;
-        self.add(None, check_blocks(target)?, false, read_only)
+        self.add(
+            None,
+            check_blocks(target)?,
+            false,
+            Access::to_all(read_only),
+        )
+    }
+
+    /// Opens storage of your own: `threads` threads call it, 1 to 256, so many I/Os are under way at a time. Who opens the same storage
+    /// twice has two files; clone the handle instead.
+    ///
+    /// # Errors
+    /// If it has no length; threads that cannot be started; too many files.
+    pub fn open_storage(
+        &self,
+        storage: Arc<dyn Storage>,
+        threads: u32,
+    ) -> Result<File, PageCacheError> {
+        if !(1..=STORAGE_THREADS_MAX).contains(&threads) {
+            return Err(PageCacheError::Option {
+                name: "threads",
+                value: threads.to_string(),
+                range: format!("1 to {STORAGE_THREADS_MAX}"),
+            });
+        }
+        let access = Access::to_all(!storage.is_writable());
+        let can_grow = storage.can_grow();
+        self.add(None, custom(storage, threads)?, can_grow, access)
     }
 
     fn add(
@@ -214,7 +238,7 @@ impl PageCache {
         id: Option<FileId>,
         target: Arc<dyn Target>,
         can_grow: bool,
-        read_only: bool,
+        access: Access,
     ) -> Result<File, PageCacheError> {
         let core = &self.handle.core;
         let make = |number| OpenFile::new(target.clone(), number, can_grow);
@@ -222,12 +246,12 @@ impl PageCache {
         if Arc::ptr_eq(&open.target, &target) {
             core.shared.use_file(open.number);
         }
-        self.file(open, read_only)
+        self.file(open, access)
     }
 
     /// The handle of an open file that the table has counted.
-    fn file(&self, open: Arc<OpenFile>, read_only: bool) -> Result<File, PageCacheError> {
-        let file = File::new(open, self.handle.clone(), read_only);
+    fn file(&self, open: Arc<OpenFile>, access: Access) -> Result<File, PageCacheError> {
+        let file = File::new(open, self.handle.clone(), access);
         match file.is_less_than_asked() {
             true => Err(PageCacheError::OpenReadOnly {
                 name: file.name().into(),
@@ -260,6 +284,14 @@ impl PageCache {
             all.write_backs += counters.write_backs.get();
         }
         all
+    }
+}
+
+impl std::fmt::Debug for PageCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageCache")
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
     }
 }
 

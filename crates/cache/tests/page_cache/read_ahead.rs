@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use wharf::page_cache::{PageCache, PageCacheOptions};
-use wharf::runtime::Seed;
+use wharf_cache::{PageCache, PageCacheOptions};
+use wharf_runtime::Seed;
 
 use crate::{PAGE, faulty_of, of_pages};
 
@@ -21,12 +21,12 @@ fn hits_and_cached(places: impl IntoIterator<Item = u64>) -> (u64, u64) {
     let file = cache.open_target(target.clone()).unwrap();
     let mut out = [0; PAGE];
     for page in places {
-        file.read_exact_at(page * PAGE as u64, &mut out).unwrap();
+        file.read_exact_at(&mut out, page * PAGE as u64).unwrap();
     }
     let did = cache.statistics();
     let hits = did.hits + did.read_ahead_hits;
     target.die();
-    let mut is_cached = |page: &u64| file.read_at(page * PAGE as u64, &mut out).is_ok();
+    let mut is_cached = |page: &u64| file.read_at(&mut out, page * PAGE as u64).is_ok();
     (hits, (0..PAGES).filter(&mut is_cached).count() as u64)
 }
 

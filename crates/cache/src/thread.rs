@@ -20,9 +20,9 @@ use wharf_runtime::clock::Clock;
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 
-use super::channels::Channels;
-use super::options::PageCacheError;
-use super::table::FileTable;
+use crate::channels::Channels;
+use crate::error::PageCacheError;
+use crate::table::FileTable;
 
 /// How often a thread waits for a context, and how long each time: a second in all.
 const WAITS_MAX: u32 = 5_000;
