@@ -62,12 +62,22 @@ impl PageCache {
             .map_err(|error| refused(&error))
     }
 
-    /// Opens a file. One that is open already is the same file.
-    #[pyo3(signature = (path, *, create, read_only))]
-    fn open(&self, py: Python<'_>, path: PathBuf, create: bool, read_only: bool) -> PyResult<File> {
+    /// Opens a file as the mode of that `kind` (r, w, x or a) does, to read and write if `both`. One that is open already is the same file.
+    #[pyo3(signature = (path, kind, both, /))]
+    fn open(&self, py: Python<'_>, path: PathBuf, kind: char, both: bool) -> PyResult<File> {
         let cache = self.cache()?;
-        let options = OpenOptions { create, read_only };
-        let opened = py.detach(|| cache.open(&path, options));
+        let mut how = OpenOptions::new();
+        match kind {
+            'r' => how.read(true).write(both),
+            'w' => how.write(true).create(true).truncate(true).read(both),
+            'x' => how.write(true).create_new(true).read(both),
+            'a' => how.append(true).create(true).read(both),
+            other => {
+                let line = format!("no mode '{other}': there are r, w, x and a");
+                return Err(PyValueError::new_err(line));
+            }
+        };
+        let opened = py.detach(|| how.open(cache, &path));
         opened.map(File::new).map_err(|error| refused(&error))
     }
 

@@ -19,7 +19,7 @@ const EBUSY: i32 = 16;
 const EAGAIN: i32 = 11;
 /// `errno` of a table of files that is full.
 const ENFILE: i32 = 23;
-/// `errno` of a file that is not open to be written.
+/// `errno` of a file that is not open for that.
 const EBADF: i32 = 9;
 /// `errno` of storage that has no more room.
 const ENOSPC: i32 = 28;
@@ -40,16 +40,25 @@ pub(crate) fn refused(error: &PageCacheError) -> PyErr {
         PageCacheError::TooSmall { .. }
         | PageCacheError::TooLarge { .. }
         | PageCacheError::Option { .. }
+        | PageCacheError::OpenOptions(_)
         | PageCacheError::Block { .. } => return PyValueError::new_err(error.to_string()),
         PageCacheError::Storage(StorageError::Kind(_)) => EINVAL,
         PageCacheError::NoFileLeft { .. } => ENFILE,
         PageCacheError::NoThreadLeft { .. } => EAGAIN,
-        PageCacheError::ReadOnly { .. } => EBADF,
+        PageCacheError::ReadOnly { .. } | PageCacheError::WriteOnly { .. } => EBADF,
         PageCacheError::OpenReadOnly { .. } => EBUSY,
         PageCacheError::NoRoom { .. } => ENOSPC,
         _ => number_of_system(error).unwrap_or(EIO),
     };
     system(errno, error.to_string())
+}
+
+/// As [`refused`], of calls that have the standard library's error.
+pub(crate) fn failed_io(error: io::Error) -> PyErr {
+    match error.downcast::<PageCacheError>() {
+        Ok(error) => refused(&error),
+        Err(error) => system(error.raw_os_error().unwrap_or(EIO), error.to_string()),
+    }
 }
 
 /// An `OSError`, or the class of its number.

@@ -2,6 +2,7 @@
 //!
 //! What may take long is done without the GIL, in pieces between which Python looks for signals.
 
+use std::io::{self, Seek, Write};
 use std::ptr::NonNull;
 use std::sync::{PoisonError, RwLock};
 
@@ -9,9 +10,9 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use wharf::page_cache::{self, PageCacheError};
+use wharf::page_cache;
 
-use crate::error::refused;
+use crate::error::{failed_io, refused};
 use crate::owned::Owned;
 
 /// Bytes that are read or written between two looks for signals.
@@ -32,7 +33,7 @@ impl File {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        act: impl FnOnce(&page_cache::File) -> Result<T, PageCacheError> + Send,
+        act: impl FnOnce(&page_cache::File) -> io::Result<T> + Send,
     ) -> PyResult<T> {
         let file = self.0.get().ok_or_else(|| {
             let line = "this file is of the process that forked this one: open it here";
@@ -43,7 +44,7 @@ impl File {
             file.as_ref().map(act)
         });
         let done = done.ok_or_else(|| PyValueError::new_err("I/O operation on closed file."))?;
-        done.map_err(|error| refused(&error))
+        done.map_err(failed_io)
     }
 
     /// Fills `memory` from byte `offset` on; gives how many bytes there were, fewer only at the end of the file.
@@ -52,7 +53,7 @@ impl File {
         for piece in memory.chunks_mut(PIECE_BYTES) {
             let at = offset.saturating_add(done as u64);
             let wanted = piece.len();
-            let read = self.with(py, |file| file.read_at(at, piece))?;
+            let read = self.with(py, |file| Ok(file.read_at(piece, at)?))?;
             done += read;
             if read < wanted {
                 break;
@@ -108,11 +109,24 @@ impl File {
         let memory = unsafe { std::slice::from_raw_parts(start.as_ptr(), buffer.len_bytes()) };
         let mut at = offset;
         for piece in memory.chunks(PIECE_BYTES) {
-            self.with(py, |file| file.write_at(at, piece))?;
+            self.with(py, |file| Ok(file.write_all_at(piece, at)?))?;
             at = at.saturating_add(piece.len() as u64);
             py.check_signals()?;
         }
         Ok(memory.len())
+    }
+
+    /// Writes all of a buffer at the end of a file that was opened to append; gives where that is then. Who appends does so in turn.
+    #[pyo3(signature = (buffer, /))]
+    fn append(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let buffer = PyUntypedBuffer::get(buffer)?;
+        let start = start(&buffer)?;
+        // SAFETY: as in `write`.
+        let memory = unsafe { std::slice::from_raw_parts(start.as_ptr(), buffer.len_bytes()) };
+        self.with(py, |mut file| {
+            file.write_all(memory)?;
+            file.stream_position()
+        })
     }
 
     /// The length in bytes.
@@ -123,12 +137,12 @@ impl File {
     /// Cuts the file to so many bytes, or makes it longer, with zeros.
     #[pyo3(signature = (bytes, /))]
     fn truncate(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
-        self.with(py, |file| file.truncate(bytes))
+        self.with(py, |file| Ok(file.set_len(bytes)?))
     }
 
     /// Makes durable what was written.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, page_cache::File::sync)
+        self.with(py, |file| Ok(file.sync_all()?))
     }
 
     /// Makes everything durable and ends the file; once more does nothing, and nor does it in a process that was forked.

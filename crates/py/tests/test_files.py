@@ -226,6 +226,23 @@ def test_threads_use_one_file_side_by_side(cache: wharf.PageCache, tmp_path: pat
         assert file.seek(0, 2) == count * threads * 4096
 
 
+def test_who_appends_does_so_in_turn(cache: wharf.PageCache, tmp_path: pathlib.Path) -> None:
+    count, threads = 300, 4
+
+    def work(thread: int) -> None:
+        with cache.open(tmp_path / "log", "ab") as log:
+            for number in range(count):
+                log.write(b"%d %d\n" % (thread, number))
+
+    workers = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    lines = [tuple(map(int, line.split())) for line in (tmp_path / "log").read_bytes().splitlines()]
+    assert sorted(lines) == [(thread, number) for thread in range(threads) for number in range(count)]
+
+
 def test_a_file_that_a_thread_closes_while_others_use_it(cache: wharf.PageCache, tmp_path: pathlib.Path) -> None:
     for _ in range(20):
         file = cache.open(tmp_path / "file", "w+b")

@@ -58,14 +58,8 @@ class PageCache:
         kind = mode.replace("b", "", 1).replace("+", "", 1)
         if kind not in ("r", "w", "x", "a"):
             raise ValueError(f"mode {mode!r}: give rb, wb, xb or ab, each also with +")
-        path = os.fspath(path)
-        if kind == "x":
-            # Made by this call, or nothing is opened.
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
-        opened = self._cache.open(path, create=kind in ("w", "a"), read_only=kind == "r" and "+" not in mode)
-        if kind == "w":
-            opened.truncate(0)
-        return File(opened, path, kind, "+" in mode)
+        path, both = os.fspath(path), "+" in mode
+        return File(self._cache.open(path, kind, both), path, kind, both)
 
     def statistics(self) -> dict[str, int]:
         """What the threads of this process did with the cache so far: reads, writes, hits, evictions and so on."""
@@ -131,9 +125,12 @@ class File(io.RawIOBase):
         """Writes all of `buffer` at the position; at the end of the file if it was opened to append."""
         self._check(writes=True)
         if self._appends:
-            self._at = self._file.length()
-        count = self._file.write(buffer, self._at)
-        self._at += count
+            with memoryview(buffer) as memory:
+                count = memory.nbytes
+            self._at = self._file.append(buffer)
+        else:
+            count = self._file.write(buffer, self._at)
+            self._at += count
         return count
 
     def pread_into(self, buffer: Buffer, offset: int, /) -> int:
