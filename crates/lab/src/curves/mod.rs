@@ -13,7 +13,8 @@ mod page;
 mod size;
 mod table;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::Serialize;
 use wharf_policy::{Kind, Stream};
@@ -95,28 +96,49 @@ impl Uses {
         &mut self,
         requests: impl IntoIterator<Item = Result<Request, WorkloadError>>,
     ) -> Result<(), CurvesError> {
-        /// Uses that can be numbered.
-        const MOST: u64 = u32::MAX as u64 - 1;
-        // Compared as whole numbers: all hashes are below it if all are taken.
-        let below = (self.sample * 2f64.powi(64)) as u128;
         for request in requests {
             let request = request?;
             if !request.op.moves_data() {
                 continue;
             }
             self.requests += 1;
-            let pages = request.pages();
-            self.touches += pages.end - pages.start;
-            for page in pages {
-                let key = (request.stream, page);
-                if self.sample >= 1.0 || u128::from(hash(key)) < below {
-                    if self.stream.len() == MOST {
-                        return Err(CurvesError::TooMany);
-                    }
-                    self.stream.push(key);
-                }
+            for page in request.pages() {
+                self.touch((request.stream, page))?;
             }
         }
+        self.check()
+    }
+
+    /// Those of pages by number, each of a request of its own.
+    ///
+    /// # Errors
+    /// No pages; more than there are numbers.
+    pub fn take_pages(&mut self, pages: impl IntoIterator<Item = u64>) -> Result<(), CurvesError> {
+        for page in pages {
+            self.requests += 1;
+            self.touch((0, page))?;
+        }
+        self.check()
+    }
+
+    /// One use of a page, of which a device and a number are the name.
+    fn touch(&mut self, key: (u32, u64)) -> Result<(), CurvesError> {
+        /// Uses that can be numbered.
+        const MOST: u64 = u32::MAX as u64 - 1;
+        self.touches += 1;
+        // Compared as whole numbers: all hashes are below it if all are taken.
+        let below = || (self.sample * 2f64.powi(64)) as u128;
+        if self.sample >= 1.0 || u128::from(hash(key)) < below() {
+            if self.stream.len() == MOST {
+                return Err(CurvesError::TooMany);
+            }
+            self.stream.push(key);
+        }
+        Ok(())
+    }
+
+    /// There is something to look at.
+    fn check(&self) -> Result<(), CurvesError> {
         match self.stream.is_empty() {
             true => Err(CurvesError::Nothing(self.name.clone())),
             false => Ok(()),
@@ -136,14 +158,15 @@ impl Uses {
         u64::from(self.stream.distinct()) * OF_PAGE + self.stream.len() * OF_USE
     }
 
-    /// Simulates each policy with each size, so many at a time. `done` is called after each.
+    /// Simulates each policy with each size, so many at a time. `done` is called after each, and says whether to go on: if not, there are no
+    /// curves.
     pub fn curves(
         &self,
         kinds: &[Kind],
         sizes: &[Size],
         jobs: usize,
-        done: impl Fn() + Sync,
-    ) -> Curves {
+        done: impl Fn() -> ControlFlow<()> + Sync,
+    ) -> Option<Curves> {
         let distinct = self.distinct();
         let mut pages: Vec<u64> = sizes.iter().map(|size| size.pages(distinct)).collect();
         pages.sort_unstable();
@@ -152,15 +175,16 @@ impl Uses {
             .iter()
             .flat_map(|kind| pages.iter().map(|pages| (*kind, *pages)))
             .collect();
-        let next = AtomicUsize::new(0);
+        let (next, is_stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
             let mut own = Vec::new();
-            // Relaxed: who gets which point does not matter.
+            // Relaxed: who gets which point does not matter, nor who begins one too many.
             while let at = next.fetch_add(1, Ordering::Relaxed)
                 && let Some((kind, pages)) = points.get(at)
+                && !is_stopped.load(Ordering::Relaxed)
             {
                 own.push((at, self.hit_ratio(*kind, *pages)));
-                done();
+                is_stopped.fetch_or(done().is_break(), Ordering::Relaxed);
             }
             own
         };
@@ -172,6 +196,9 @@ impl Uses {
                 .flat_map(|own| own.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
+        if is_stopped.into_inner() {
+            return None;
+        }
         ratios.sort_by_key(|(at, _)| *at);
         let row = |(&(kind, pages), (_, hit_ratio)): (&(Kind, u64), (usize, f64))| Row {
             policy: kind.name(),
@@ -180,7 +207,7 @@ impl Uses {
             cache_share: pages as f64 / distinct.max(1) as f64,
             hit_ratio,
         };
-        Curves {
+        Some(Curves {
             schema: SCHEMA,
             trace: self.name.clone(),
             requests: self.requests,
@@ -189,7 +216,7 @@ impl Uses {
             page_bytes: PAGE,
             sample: self.sample,
             rows: points.iter().zip(ratios).map(row).collect(),
-        }
+        })
     }
 
     fn hit_ratio(&self, kind: Kind, pages: u64) -> f64 {

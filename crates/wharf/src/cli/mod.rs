@@ -7,6 +7,7 @@ mod array;
 mod bench;
 mod cache;
 mod calibrate;
+pub mod calls;
 mod compare;
 mod compressibility;
 mod compute;
@@ -97,9 +98,17 @@ enum Command {
 }
 
 /// Why a command did not succeed.
-enum Failure {
+#[derive(Debug)]
+pub enum Failure {
     /// The input is wrong.
     Input(String),
+    /// A file cannot be read.
+    File {
+        /// The line to print.
+        line: String,
+        /// The system's number for the reason: an I/O error where it had none.
+        errno: i32,
+    },
     /// The run failed.
     Run(String),
     /// Stopped by a signal.
@@ -146,7 +155,7 @@ pub fn main() -> ExitCode {
     };
     ExitCode::from(match result {
         Ok(()) => OK,
-        Err(Failure::Input(line)) => {
+        Err(Failure::Input(line) | Failure::File { line, .. }) => {
             eprintln!("wharf: {line}");
             BAD_INPUT
         }

@@ -1,16 +1,18 @@
 //! `wharf mrc`: what policies hit of a trace, over the size of a cache.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use wharf_lab::curves::{Size, Uses, render};
+use wharf_lab::curves::{Curves, CurvesError, Size, Uses, render};
 use wharf_policy::Kind;
 use wharf_workload::Workload;
 use wharf_workload::named::{self, NamedOptions};
 
 use super::compare::check_outputs;
 use super::room::{Jobs, check_memory};
-use super::trace::{Reading, open};
+use super::trace::{Reading, open, unreadable};
 use super::{Failure, input, print};
 
 #[derive(clap::Args)]
@@ -76,18 +78,12 @@ impl std::str::FromStr for Share {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let json = args.json.clone().filter(|path| path != Path::new("-"));
     check_outputs(&json, &args.html)?;
-    let (name, workload) = workload(args)?;
-    let mut uses = Uses::new(&name, args.sample.0);
-    uses.take(workload).map_err(input)?;
-    let jobs = args.jobs.count(|| uses.run_bytes());
-    let needed = uses.run_bytes() * jobs as u64;
-    check_memory(
-        "this many simulations at a time",
-        needed,
-        "give --sample 1%, or --jobs 1",
-    )?;
+    let uses = uses(args, &AtomicBool::new(false))?;
     let bar = progress(args.policies.len() * args.sizes.len());
-    let curves = uses.curves(&args.policies, &args.sizes, jobs, || bar.inc(1));
+    let curves = curves(args, &uses, || {
+        bar.inc(1);
+        ControlFlow::Continue(())
+    })?;
     bar.finish_and_clear();
     let write = |path: &Path, text: String| {
         let cannot = |error| input(format!("cannot write {}: {error}", path.display()));
@@ -106,6 +102,52 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What is used, of a trace or a workload; [`Failure::Interrupted`] after `stop` is set.
+pub(super) fn uses(args: &Args, stop: &AtomicBool) -> Result<Uses, Failure> {
+    let (name, workload) = workload(args)?;
+    let mut uses = Uses::new(&name, args.sample.0);
+    // Relaxed: whether it is seen a request later does not matter.
+    let taken = uses.take(workload.take_while(|_| !stop.load(Ordering::Relaxed)));
+    match (stop.load(Ordering::Relaxed), taken) {
+        (true, _) => Err(Failure::Interrupted),
+        (false, Err(CurvesError::Trace(error))) => Err(unreadable(error)),
+        (false, taken) => taken.map(|()| uses).map_err(input),
+    }
+}
+
+/// Uses of pages by number, under the name that stands for a trace.
+pub(super) fn uses_of_pages(
+    args: &Args,
+    pages: &[u64],
+    stop: &AtomicBool,
+) -> Result<Uses, Failure> {
+    let mut uses = Uses::new(&args.trace.to_string_lossy(), args.sample.0);
+    // Relaxed: as above.
+    let looked = pages.iter().take_while(|_| !stop.load(Ordering::Relaxed));
+    let taken = uses.take_pages(looked.copied());
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Failure::Interrupted),
+        false => taken.map(|()| uses).map_err(input),
+    }
+}
+
+/// The curves. `done` is called after each simulation, and says whether to go on: [`Failure::Interrupted`] if not.
+pub(super) fn curves(
+    args: &Args,
+    uses: &Uses,
+    done: impl Fn() -> ControlFlow<()> + Sync,
+) -> Result<Curves, Failure> {
+    let jobs = args.jobs.count(|| uses.run_bytes());
+    let needed = uses.run_bytes() * jobs as u64;
+    check_memory(
+        "this many simulations at a time",
+        needed,
+        "give --sample 1%, or --jobs 1",
+    )?;
+    let curves = uses.curves(&args.policies, &args.sizes, jobs, done);
+    curves.ok_or(Failure::Interrupted)
 }
 
 /// What is looked at: a trace, or a workload.

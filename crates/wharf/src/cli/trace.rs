@@ -8,7 +8,8 @@ use wharf_lab::input::TraceFrom;
 use wharf_workload::convert::{OutputFormat, convert};
 use wharf_workload::format::Format;
 use wharf_workload::{
-    BadLinePolicy, BlkAction, Columns, ReadOptions, TraceReader, Workload, WorkloadStat,
+    BadLinePolicy, BlkAction, Columns, ReadOptions, TraceReader, Workload, WorkloadError,
+    WorkloadStat,
 };
 
 use super::{Failure, input, print};
@@ -159,11 +160,25 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
 /// Opens a file, or standard input.
 pub(super) fn open(file: &Path, options: &ReadOptions) -> Result<Workload, Failure> {
     if file != Path::new("-") {
-        return Workload::open(file, options).map_err(input);
+        return Workload::open(file, options).map_err(unreadable);
     }
     check_piped()?;
     let reader = TraceReader::from_reader(STDIN, std::io::stdin(), options);
     reader.map(Workload::from_stream).map_err(input)
+}
+
+/// Why a trace cannot be read: the file, or what is in it.
+pub(super) fn unreadable(error: WorkloadError) -> Failure {
+    match &error {
+        WorkloadError::Open { source, .. } | WorkloadError::Read { source, .. } => Failure::File {
+            errno: source.raw_os_error().unwrap_or(match source.kind() {
+                std::io::ErrorKind::IsADirectory => libc::EISDIR,
+                _ => libc::EIO,
+            }),
+            line: error.to_string(),
+        },
+        _ => input(error),
+    }
 }
 
 /// All of standard input, as it may be read more than once.

@@ -20,6 +20,7 @@ use wharf_lab::report;
 use wharf_lab::result::Comparison;
 use wharf_workload::fit::FitMode;
 
+use super::trace::unreadable;
 use super::{Failure, input, print, room};
 use requests::workload;
 
@@ -202,17 +203,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     check_outputs(&args.json, &args.html)?;
     let (request, stop) = (prepare(args)?, interrupt_flag()?);
-    let comparison = compare(&request, &stop).map_err(|error| match error {
-        RunError::Drive(_)
-        | RunError::ImageExists(_)
-        | RunError::Design(_)
-        | RunError::Roles { .. }
-        | RunError::ShowTooLittle { .. }
-        | RunError::MixedMedia
-        | RunError::Boot(AdminError::TooFewFrames { .. })
-        | RunError::Memory(_) => Failure::Input(error.to_string()),
-        _ => Failure::Run(format!("{error} (seed {})", args.seed)),
-    })?;
+    let comparison = compared(&request, &stop)?;
     print(&report::table::render(
         &comparison,
         report::table::stdout_width(),
@@ -226,6 +217,21 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         Ok(())
     }
+}
+
+/// Runs the designs; says whose fault a failure is.
+pub(super) fn compared(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comparison, Failure> {
+    compare(request, stop).map_err(|error| match error {
+        RunError::Drive(_)
+        | RunError::ImageExists(_)
+        | RunError::Design(_)
+        | RunError::Roles { .. }
+        | RunError::ShowTooLittle { .. }
+        | RunError::MixedMedia
+        | RunError::Boot(AdminError::TooFewFrames { .. })
+        | RunError::Memory(_) => Failure::Input(error.to_string()),
+        _ => Failure::Run(format!("{error} (seed {})", request.setup.seed)),
+    })
 }
 
 /// Writes the reports that are asked for.
@@ -304,7 +310,8 @@ pub(super) fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-fn prepare(args: &Args) -> Result<Request, Failure> {
+/// What is compared, as it was asked for.
+pub(super) fn prepare(args: &Args) -> Result<Request, Failure> {
     let designs = chosen(&args.designs, args.workload.is_none())?;
     let sets = Sets::parse(&args.sets).map_err(input)?;
     let caches = one_kind(&designs)?;
@@ -348,7 +355,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     for seed in 0..args.seeds {
         let input_of_seed = workload(args, args.seed.wrapping_add(seed.into()), unit_bytes)?;
         let made = plan(&input_of_seed, fit, rule, args.clients, device_bytes);
-        plans.push(Arc::new(made.map_err(input)?));
+        plans.push(Arc::new(made.map_err(unreadable)?));
         // A trace is the same whatever the seed.
         let is_listed = matches!(&input_of_seed, Input::Files { from, .. }
             if matches!(from, FilesFrom::Listed { .. }));

@@ -12,7 +12,7 @@ use wharf_workload::named::resolve;
 use wharf_workload::{NamedOptions, WorkloadError};
 
 use super::{Args, View};
-use crate::cli::trace::from_stdin;
+use crate::cli::trace::{from_stdin, unreadable};
 use crate::cli::{Failure, input, room};
 
 /// The sample trace: SQLite at work, recorded by `traces/record.py`.
@@ -41,7 +41,7 @@ pub(super) fn workload(args: &Args, seed: u64, unit_bytes: u64) -> Result<Input,
         Some(name) => return generated(args, name, seed, unit_bytes),
     };
     no_generator(args)?;
-    if let Some(operations) = from.operations().map_err(input)? {
+    if let Some(operations) = from.operations().map_err(unreadable)? {
         return Ok(Input::Files {
             name: from.name(),
             from: operations,
