@@ -102,7 +102,11 @@ pub enum TraceFrom {
 }
 
 impl TraceFrom {
-    fn open(&self, options: &ReadOptions) -> Result<Workload, WorkloadError> {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It cannot be read, or its format cannot be settled.
+    pub fn open(&self, options: &ReadOptions) -> Result<Workload, WorkloadError> {
         match self {
             TraceFrom::File(path) => Workload::open(path, options),
             TraceFrom::BuiltIn { name, bytes } => {
@@ -127,11 +131,11 @@ impl TraceFrom {
         }
     }
 
-    /// All operations, if it is a trace of operations on files.
+    /// All operations, or the first `most`, if it is a trace of operations on files.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn operations(&self) -> Result<Option<FilesFrom>, WorkloadError> {
+    pub fn operations(&self, most: Option<u64>) -> Result<Option<FilesFrom>, WorkloadError> {
         let reader = match self {
             TraceFrom::File(path) => FileTraceReader::open(path)?,
             TraceFrom::BuiltIn { name, bytes } => {
@@ -143,7 +147,10 @@ impl TraceFrom {
             return Ok(None);
         };
         let mut ops = Vec::new();
-        while let Some(op) = reader.next_op()? {
+        let most = most.unwrap_or(u64::MAX);
+        while (ops.len() as u64) < most
+            && let Some(op) = reader.next_op()?
+        {
             ops.push(op);
         }
         Ok(Some(FilesFrom::Listed {

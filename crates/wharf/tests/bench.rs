@@ -18,6 +18,8 @@ const SMALL: [&str; 6] = ["--size", "4m", "--memory", "1m", "--rounds", "2"];
 impl Place {
     /// Runs a bench, which must succeed in silence; gives its table and its report.
     fn bench(&self, arguments: &[&str]) -> (String, Comparison) {
+        // That of the bench before, if there was one.
+        let _ = std::fs::remove_file(self.path("report"));
         let text = self.ok(&[&["--json", "report"], arguments].concat());
         (text, json::read(&self.path("report")).expect("a report"))
     }

@@ -52,6 +52,7 @@ pub use fit::{Fit, FitMode};
 pub use format::{AsciiLayout, Format, TimeUnit, Unit};
 pub use layout::{Layout, StreamMap, StreamSurvey};
 pub use named::{NamedOptions, named};
+pub use nearest::nearest;
 pub use policy::BadLinePolicy;
 pub use readers::BlkAction;
 pub use request::{Op, PAGE_BYTES, Request, SECTOR_BYTES};

@@ -2,7 +2,7 @@
 
 /// The candidate with the least edit distance to `given`; the first of several. Empty if there is
 /// no candidate.
-pub(crate) fn nearest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> &'a str {
+pub fn nearest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> &'a str {
     candidates
         .min_by_key(|name| edit_distance(given.as_bytes(), name.as_bytes()))
         .unwrap_or("")

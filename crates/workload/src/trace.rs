@@ -31,6 +31,8 @@ pub struct ReadOptions {
     pub block_bytes: Option<u32>,
     /// Which columns of a table are what, where its header does not say it: only of [`Format::Csv`].
     pub columns: Option<Columns>,
+    /// Requests after which the trace counts as ended; `None`: all of them.
+    pub requests_max: Option<u64>,
 }
 
 /// A trace being read.
@@ -44,6 +46,7 @@ pub struct TraceReader {
     policy: BadLinePolicy,
     bad: BadLines,
     requests: u64,
+    requests_max: u64,
     skipped: u64,
     done: bool,
 }
@@ -141,6 +144,7 @@ impl TraceReader {
             policy: options.bad_lines,
             bad: BadLines::default(),
             requests: 0,
+            requests_max: options.requests_max.unwrap_or(u64::MAX),
             skipped: 0,
             done: false,
         })
@@ -231,6 +235,10 @@ impl RequestStream for TraceReader {
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), WorkloadError> {
         let full = out.len() + BATCH;
         while !self.done && out.len() < full {
+            if self.requests >= self.requests_max {
+                self.finish()?;
+                break;
+            }
             match self.next_parsed() {
                 Ok(Some(Parsed::Request(request))) => {
                     self.requests += 1;

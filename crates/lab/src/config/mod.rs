@@ -46,7 +46,8 @@ pub use load::Provenance;
 pub use presets::{COSTS, DRIVES, HOSTS, Preset};
 pub use sets::{Sets, Setting};
 pub use units::{
-    ShareOrBytes, UnitError, parse_bytes, parse_duration_ns, parse_percent, parse_share_or_bytes,
+    ShareOrBytes, UnitError, parse_bytes, parse_count, parse_duration_ns, parse_percent,
+    parse_share, parse_share_or_bytes,
 };
 pub use wharf_host::design::WritePolicy;
 

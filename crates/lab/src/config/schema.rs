@@ -9,7 +9,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::nearest::nearest;
-use super::units::{parse_bytes, parse_duration_ns, percent};
+use super::units::{parse_bytes, parse_count, parse_duration_ns, percent};
 
 /// Bytes of a page, the unit of keys that count pages.
 const PAGE_BYTES: u64 = 4096;
@@ -200,15 +200,16 @@ fn whole(number: Option<u64>) -> Option<Value> {
 }
 
 fn whole_number(text: &str, unit: Unit) -> Option<u64> {
-    let plain: Option<u64> = text.replace('_', "").parse().ok();
     let per = |quantity: u64, step: u64| quantity.is_multiple_of(step).then(|| quantity / step);
-    plain.or_else(|| match unit {
-        Unit::Nanoseconds => parse_duration_ns(text).ok(),
-        Unit::Microseconds => per(parse_duration_ns(text).ok()?, 1000),
-        Unit::Bytes => parse_bytes(text).ok(),
-        Unit::Pages => per(parse_bytes(text).ok()?, PAGE_BYTES),
-        Unit::MegabytesPerSecond | Unit::Share | Unit::Plain => None,
-    })
+    let has_unit = text.contains(|c: char| c.is_alphabetic());
+    match unit {
+        Unit::Nanoseconds if has_unit => parse_duration_ns(text).ok(),
+        Unit::Microseconds if has_unit => per(parse_duration_ns(text).ok()?, 1000),
+        Unit::Bytes if has_unit => parse_bytes(text).ok(),
+        Unit::Pages if has_unit => per(parse_bytes(text).ok()?, PAGE_BYTES),
+        // So many of the key's own unit.
+        _ => parse_count(text).ok(),
+    }
 }
 
 fn number(text: &str, unit: Unit) -> Option<f64> {

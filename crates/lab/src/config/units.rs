@@ -1,6 +1,8 @@
-//! Sizes, shares and times as people write them: `4GiB`, `18.75%`, `30us`.
+//! The one grammar of quantities, for options, `--set` and files: counts (`200_000`, `1.5M`), sizes (`4GiB`), shares (`0.7`, `70%`) and
+//! times (`30us`, `10s`).
 //!
-//! Everything is exact: what does not come to a whole number of bytes or nanoseconds is refused.
+//! Digits may be grouped by `_`; a unit may stand apart and in any case. Everything is exact: what does not come to a whole number of
+//! things, bytes or nanoseconds is refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,6 +17,14 @@ pub enum UnitError {
         "'{0}' is not a size: write a whole number of bytes, or one such as 64KiB, 1.5GiB, 4g (GB and the like are powers of 1000)"
     )]
     Size(String),
+    /// Not a count.
+    #[error(
+        "'{0}' is not a count: write a whole number, or one such as 1_000, 200k, 1.5M (powers of 1000)"
+    )]
+    Count(String),
+    /// Not a share of a whole, which may be none of it.
+    #[error("'{0}' is not a share: write a number from 0 to 1 such as 0.7, or 70%")]
+    Fraction(String),
     /// Not a share.
     #[error("'{0}' is not a share: write one above 0% and up to 100%, such as 18.75%")]
     Share(String),
@@ -24,25 +34,43 @@ pub enum UnitError {
     )]
     ShareOrSize(String),
     /// Not a time.
-    #[error("'{0}' is not a time: write a number with its unit (ns, us, ms, s, min), such as 18us")]
+    #[error(
+        "'{0}' is not a time: write a number with its unit (ns, us, ms, s, min, h), such as 18us"
+    )]
     Time(String),
 }
+
+const COUNTS: &[(&str, u64)] = &[
+    ("", 1),
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+    ("t", 1_000_000_000_000),
+];
 
 const SIZES: &[(&str, u64)] = &[
     ("", 1),
     ("b", 1),
     ("k", 1 << 10),
+    ("ki", 1 << 10),
     ("kib", 1 << 10),
     ("kb", 1_000),
     ("m", 1 << 20),
+    ("mi", 1 << 20),
     ("mib", 1 << 20),
     ("mb", 1_000_000),
     ("g", 1 << 30),
+    ("gi", 1 << 30),
     ("gib", 1 << 30),
     ("gb", 1_000_000_000),
     ("t", 1 << 40),
+    ("ti", 1 << 40),
     ("tib", 1 << 40),
     ("tb", 1_000_000_000_000),
+    ("p", 1 << 50),
+    ("pi", 1 << 50),
+    ("pib", 1 << 50),
+    ("pb", 1_000_000_000_000_000),
 ];
 
 const TIMES: &[(&str, u64)] = &[
@@ -51,10 +79,28 @@ const TIMES: &[(&str, u64)] = &[
     ("µs", 1_000),
     ("ms", 1_000_000),
     ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
     ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
 ];
 
-/// Reads a size in bytes. Without a unit it is bytes; `K`, `KiB` and so on are powers of 1024,
+/// Reads a whole number of things: `k`, `M`, `G` and `T` are powers of 1000.
+pub fn parse_count(text: &str) -> Result<u64, UnitError> {
+    scaled(text, COUNTS).ok_or_else(|| UnitError::Count(text.into()))
+}
+
+/// Reads a share from 0 to 1, which `70%` is too.
+pub fn parse_share(text: &str) -> Result<f64, UnitError> {
+    let share = match text.trim_end().ends_with('%') {
+        true => percent(text).map(|percent| percent / 100.0),
+        false => decimal(text),
+    };
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| UnitError::Fraction(text.into()))
+}
+
+/// Reads a size in bytes. Without a unit it is bytes; `K`, `Ki`, `KiB` and so on are powers of 1024,
 /// `KB` and so on powers of 1000; upper and lower case are the same.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     scaled(text, SIZES).ok_or_else(|| UnitError::Size(text.into()))
@@ -68,16 +114,17 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
     }
 }
 
-/// Reads a percentage above 0 and up to 100, such as `18.75%`, as a number of percent.
+/// Reads a share above 0, such as `18.75%` or `0.1875`, as a number of percent up to 100.
 pub fn parse_percent(text: &str) -> Result<f64, UnitError> {
     percent(text)
+        .or_else(|| decimal(text).map(|share| share * 100.0))
         .filter(|percent| *percent > 0.0 && *percent <= 100.0)
         .ok_or_else(|| UnitError::Share(text.into()))
 }
 
-/// Reads a share (`18.75%`) or a size (`4GiB`).
+/// Reads a share (`18.75%`, `0.1875`) or a size (`4GiB`). A number without a unit is a share if it has a decimal point.
 pub fn parse_share_or_bytes(text: &str) -> Result<ShareOrBytes, UnitError> {
-    if text.trim_end().ends_with('%') {
+    if text.trim_end().ends_with('%') || (text.contains('.') && decimal(text).is_some()) {
         return parse_percent(text).map(ShareOrBytes::Percent);
     }
     scaled(text, SIZES)
@@ -87,7 +134,12 @@ pub fn parse_share_or_bytes(text: &str) -> Result<ShareOrBytes, UnitError> {
 
 /// The number before a `%`, of any value but negative ones.
 pub(super) fn percent(text: &str) -> Option<f64> {
-    let number = text.trim().strip_suffix('%')?.trim_end();
+    decimal(text.trim().strip_suffix('%')?)
+}
+
+/// A number without a sign, an exponent or a name such as `inf`.
+fn decimal(text: &str) -> Option<f64> {
+    let number = text.trim().replace('_', "");
     let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     number.parse().ok().filter(|_| plain)
 }
@@ -177,6 +229,9 @@ mod tests {
             ("65_536", 65_536),
             ("64KiB", 65_536),
             ("64 kib", 65_536),
+            ("4Ki", 4096),
+            ("1_0.5 Mi", 21 << 19),
+            ("100PiB", 100 << 50),
             ("4g", 4 << 30),
             ("4GiB", 4 << 30),
             ("4GB", 4_000_000_000),
@@ -197,6 +252,7 @@ mod tests {
             "4x",
             "4GiBs",
             "16777216t",
+            "16384p",
             "_",
             "1e3",
             "18446744073709551616",
@@ -204,6 +260,32 @@ mod tests {
             "4 096",
         ] {
             assert_eq!(parse_bytes(text), Err(UnitError::Size(text.into())));
+        }
+    }
+
+    #[test]
+    fn counts() {
+        for (text, count) in [
+            ("0", 0),
+            ("1_000", 1_000),
+            ("1k", 1_000),
+            ("1.5 M", 1_500_000),
+            ("2g", 2_000_000_000),
+        ] {
+            assert_eq!(parse_count(text), Ok(count), "{text}");
+        }
+        for text in [
+            "",
+            "-5",
+            "+5",
+            "1.5",
+            "1KiB",
+            "1e3",
+            "k",
+            "0x10",
+            "99999999t",
+        ] {
+            assert_eq!(parse_count(text), Err(UnitError::Count(text.into())));
         }
     }
 
@@ -217,6 +299,8 @@ mod tests {
             ("3.5ms", 3_500_000),
             ("30s", 30_000_000_000),
             ("2min", 120_000_000_000),
+            ("2m", 120_000_000_000),
+            ("1.5h", 5_400_000_000_000),
         ] {
             assert_eq!(parse_duration_ns(text), Ok(ns), "{text}");
         }
@@ -238,6 +322,23 @@ mod tests {
             (4 << 30, "4294967296".into())
         );
         assert_eq!(parse_percent("100%"), Ok(100.0));
+        assert_eq!(parse_percent("0.25"), Ok(25.0));
+        assert_eq!("0.25".parse(), Ok(ShareOrBytes::Percent(25.0)));
+        assert_eq!("1".parse(), Ok(ShareOrBytes::Bytes(1)));
+        for (text, share) in [
+            ("70%", 0.7),
+            ("0.7", 0.7),
+            ("0", 0.0),
+            ("1", 1.0),
+            ("0%", 0.0),
+        ] {
+            assert_eq!(parse_share(text), Ok(share), "{text}");
+        }
+        for text in [
+            "", "1.1", "101%", "-0.1", "nan", "inf", "70", "1e-1", "0.5%%", ".",
+        ] {
+            assert_eq!(parse_share(text), Err(UnitError::Fraction(text.into())));
+        }
         for text in ["0%", "101%", "%", "-1%", "inf%", "nan%", "1e1%", "5%%"] {
             assert_eq!(
                 parse_share_or_bytes(text),

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::PAGE;
-use crate::config::parse_bytes;
+use crate::config::{parse_bytes, parse_count, parse_percent};
 
 /// A size of a cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,7 +17,7 @@ pub enum Size {
 /// A size that has no meaning.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no size of a cache: give a share of the pages that are used (5%), pages (20000), or bytes with a unit (64MiB)"
+    "'{0}' is no size of a cache: give a share of the pages that are used (5%, 0.05), pages (20000), or bytes with a unit (64MiB)"
 )]
 pub struct SizeError(String);
 
@@ -39,18 +39,16 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Size, SizeError> {
         let wrong = || SizeError(text.to_string());
-        if let Some(percent) = text.strip_suffix('%') {
-            let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
-            return match percent > 0.0 && percent <= 100.0 {
-                true => Ok(Size::Share(percent / 100.0)),
-                false => Err(wrong()),
-            };
+        let has_unit = text.contains(|c: char| c.is_alphabetic());
+        if text.ends_with('%') || (text.contains('.') && !has_unit) {
+            let percent = parse_percent(text).map_err(|_| wrong())?;
+            return Ok(Size::Share(percent / 100.0));
         }
-        let digits = text.replace('_', "");
-        let pages = match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => digits.parse().map_err(|_| wrong())?,
-            false => parse_bytes(text).map_err(|_| wrong())? / PAGE,
+        let pages = match has_unit {
+            true => parse_bytes(text).map(|bytes| bytes / PAGE),
+            false => parse_count(text),
         };
+        let pages = pages.map_err(|_| wrong())?;
         match pages {
             0 => Err(wrong()),
             pages => Ok(Size::Pages(pages)),
@@ -68,6 +66,7 @@ mod tests {
         assert_eq!(size("5%"), Ok(Size::Share(0.05)));
         assert_eq!(size("0.1 %").unwrap().pages(26_000), 26);
         assert_eq!(size("0.1%").unwrap().pages(10), 1);
+        assert_eq!(size("0.05"), Ok(Size::Share(0.05)));
         assert_eq!(size("20000"), Ok(Size::Pages(20_000)));
         assert_eq!(size("20_000"), Ok(Size::Pages(20_000)));
         assert_eq!(size("64MiB"), Ok(Size::Pages(16_384)));

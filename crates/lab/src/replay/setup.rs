@@ -183,6 +183,25 @@ impl Setup {
         }
     }
 
+    /// Memory that the drives of a run take at least, in bytes, once `footprint_pages` pages are on them: all that they have, where they
+    /// are filled before.
+    pub fn held_bytes(&self, footprint_pages: u64) -> u64 {
+        let of_group = |group: &DeviceGroup| {
+            let there = u64::from(group.drives).saturating_mul(group.drive.namespace_pages());
+            let pages = match self.prepare {
+                Prepare::Steady => there,
+                _ => footprint_pages.min(there),
+            };
+            let data_bytes = match group.drive.media.path {
+                Some(_) => 0,
+                None => group.drive.page_bytes() as u64,
+            };
+            pages.saturating_mul(data_bytes + DRIVE_TABLES_BYTES)
+        };
+        // Of a cache and what lies behind it, one has the pages for certain.
+        self.devices.iter().map(of_group).max().unwrap_or(0)
+    }
+
     /// What every design is told.
     pub(crate) fn design_config(&self) -> DesignConfig {
         let cache = self.cache();

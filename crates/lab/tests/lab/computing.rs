@@ -66,7 +66,7 @@ fn a_checksum_is_that_of_the_bytes_wherever_it_is_computed() {
     };
     let input = Input::Files {
         name: "crc".into(),
-        from: from.operations().unwrap().expect("a trace of files"),
+        from: from.operations(None).unwrap().expect("a trace of files"),
         unit_bytes: 4096,
     };
     let plan = planned(&input, &setup);

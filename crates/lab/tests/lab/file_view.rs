@@ -416,7 +416,7 @@ fn files_of_real_bytes_are_checked_by_sectors_in_either_time() {
     };
     let input = Input::Files {
         name: "every-operation".into(),
-        from: from.operations().unwrap().expect("a trace of files"),
+        from: from.operations(None).unwrap().expect("a trace of files"),
         unit_bytes: 512,
     };
     let setup = Setup {
@@ -514,7 +514,7 @@ fn a_personality_and_its_trace_are_replayed_alike() {
     };
     let input = Input::Files {
         name: "fileserver".into(),
-        from: from.operations().unwrap().expect("a trace of files"),
+        from: from.operations(None).unwrap().expect("a trace of files"),
         unit_bytes: 4096,
     };
     let read = planned(&input, &setup);

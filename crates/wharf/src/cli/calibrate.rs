@@ -1,10 +1,12 @@
 //! `wharf calibrate`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use wharf_lab::calibrate::{CalibrateError, Calibration, Options, calibrate, fidelity};
 
-use super::{Failure, input, print};
+use super::output::{self, Force};
+use super::progress::Progress;
+use super::{Failure, input, print, room};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -29,31 +31,41 @@ pub(super) struct Args {
     /// The file has no name while it is in use: nothing is left behind.
     #[arg(long, default_value = ".", value_name = "FOLDER")]
     dir: PathBuf,
+
+    #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
+    progress: Progress,
 }
 
 /// Times this machine, and writes or prints its table.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    for (option, path) in [("--out", &args.out), ("--fidelity", &args.fidelity)] {
-        if let Some(path) = path {
-            let tried = super::compare::try_to_write(path);
-            tried.map_err(|error| unwritable(option, path, &error))?;
-        }
-    }
+    let named = [("--out", &args.out), ("--fidelity", &args.fidelity)].into_iter();
+    let named = named.filter_map(|(option, path)| Some((option, path.as_deref()?)));
+    output::check(&named.collect::<Vec<_>>(), args.force.force)?;
+    let file_bytes = if args.quick { 128 << 20 } else { 512 << 20 };
+    room::check_disk(&args.dir.join("timed"), file_bytes, "name another --dir")?;
     let options = Options {
         quick: args.quick,
         directory: args.dir.clone(),
     };
-    let calibration = calibrate(&options, |step| eprintln!("timing {step}")).map_err(failure)?;
+    let calibration = calibrate(&options, |step| {
+        args.progress.say(&format!("timing {step}"))
+    })
+    .map_err(failure)?;
     report(args, &calibration)?;
     let Some(path) = &args.fidelity else {
         return Ok(());
     };
-    let found = fidelity::measure(&calibration, &options, |step| eprintln!("running {step}"));
+    let found = fidelity::measure(&calibration, &options, |step| {
+        args.progress.say(&format!("running {step}"));
+    });
     let text = found
         .map_err(failure)?
         .to_markdown(&today(), env!("WHARF_COMMIT"));
-    std::fs::write(path, text).map_err(|error| unwritable("--fidelity", path, &error))?;
-    eprintln!("wrote {}", path.display());
+    output::write(path, text.as_bytes())?;
+    args.progress.say(&format!("wrote {}", path.display()));
     Ok(())
 }
 
@@ -70,20 +82,13 @@ fn report(args: &Args, calibration: &Calibration) -> Result<(), Failure> {
     }
     match &args.out {
         Some(path) => {
-            std::fs::write(path, text).map_err(|error| unwritable("--out", path, &error))?;
-            eprintln!("wrote {}", path.display());
+            output::write(path, text.as_bytes())?;
+            args.progress.say(&format!("wrote {}", path.display()));
         }
         None if !args.json => print(text.trim_end()),
         None => {}
     }
     Ok(())
-}
-
-fn unwritable(option: &str, path: &Path, error: &std::io::Error) -> Failure {
-    input(format!(
-        "cannot write {option} {}: {error}: give another path",
-        path.display()
-    ))
 }
 
 /// Faults of the machine or its folder are the user's to mend, those of a run are ours.

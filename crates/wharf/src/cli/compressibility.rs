@@ -5,8 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use wharf_codec::{Codec, PAGE_BYTES, Table};
-use wharf_lab::config::parse_bytes;
 
+use super::output::{self, Force};
+use super::values::size;
 use super::{Failure, input, print};
 
 /// Bytes read at a time.
@@ -28,12 +29,15 @@ pub(super) struct Args {
     level: Option<u32>,
 
     /// Stop after so many bytes.
-    #[arg(long, default_value = "1GiB", value_name = "SIZE")]
-    limit: String,
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]
+    limit: u64,
 
     /// Write the table to this file, for `--compress table=FILE`.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Runs the command.
@@ -45,7 +49,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         input(format!("--codec {}: use {}", args.codec, names.join(", ")))
     })?;
     let level = args.level.unwrap_or(codec.level_default());
-    let limit = parse_bytes(&args.limit).map_err(|e| input(format!("--limit: {e}")))?;
+    if let Some(path) = &args.output {
+        output::check(&[("--output", path)], args.force.force)?;
+    }
     let mut files = Vec::new();
     for path in &args.paths {
         list(path, &mut files)?;
@@ -53,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     files.sort();
     let names: Vec<_> = args.paths.iter().map(|p| p.display().to_string()).collect();
     let mut read = Reading {
-        left: limit,
+        left: args.limit,
         failed: None,
     };
     let table = Table::measure(names.join(" "), codec, level, |each| {
@@ -71,12 +77,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             names.join(" ")
         )));
     }
-    print(&text(&table));
-    if let Some(path) = &args.output {
-        let written = std::fs::write(path, table.to_text());
-        written.map_err(|e| input(format!("cannot write {}: {e}", path.display())))?;
+    if !args.output.as_deref().is_some_and(output::is_stdout) {
+        print(&text(&table));
     }
-    Ok(())
+    match &args.output {
+        Some(path) => output::write(path, table.to_text().as_bytes()),
+        None => Ok(()),
+    }
 }
 
 /// The files below `path`, without following links.

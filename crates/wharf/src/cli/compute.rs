@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::values::count;
 use super::{Failure, fs, input, print};
 use crate::files::{Answer, File, Function, Job, Made, Mount, Neighbour, OpenFlags, check_program};
 
@@ -63,7 +64,7 @@ enum Command {
         #[arg(required = true)]
         paths: Vec<String>,
         /// Places that are printed at most, for each file.
-        #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=65_536))]
+        #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = count::<u32>(0..=65_536))]
         places: u32,
     },
     /// Finds the vectors of a file that are nearest to one, by the square of their distance.
@@ -76,7 +77,7 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         query: PathBuf,
         /// How many.
-        #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+        #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = count::<u32>(1..=65_536))]
         count: u32,
     },
     /// Compresses a file into another one, as a zlib stream.
@@ -108,7 +109,7 @@ struct Run {
     #[arg(long, value_name = "TEXT", default_value = "")]
     argument: String,
     /// A number that it is given with that.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = count::<u32>(0..=u32::MAX.into()))]
     count: u32,
     /// A file of this machine that is made of what the program makes, 128 KiB at most; `-` is standard output, which then has nothing else.
     #[arg(long, value_name = "FILE", conflicts_with = "to")]

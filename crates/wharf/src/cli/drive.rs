@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use wharf_drive::Drive;
 use wharf_drive::ftl::{Overwrite, Precondition};
-use wharf_lab::config::{DRIVES, Sets, load_drive, parse_percent};
+use wharf_lab::config::{DRIVES, Sets, load_drive};
 use wharf_runtime::Seed;
 
-use super::{Failure, input, print};
+use super::output::{self, Force};
+use super::values::{count, share};
+use super::{Failure, input, print, room};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -26,18 +28,20 @@ pub(super) enum Command {
     Prepare {
         /// A preset or a TOML file.
         drive: String,
-        /// The image to write; it must not exist.
+        /// The image to write.
         image: PathBuf,
         /// Share of the namespace to fill.
-        #[arg(long, default_value = "100%", value_name = "SHARE")]
-        fill: String,
+        #[arg(long, default_value = "100%", value_name = "SHARE", value_parser = share)]
+        fill: f64,
         /// How many times to overwrite what was filled; until write amplification is steady if left
         /// out.
         #[arg(long, value_name = "TIMES")]
         overwrite: Option<f64>,
         /// Seed of the choice of pages.
-        #[arg(long, default_value_t = 1)]
+        #[arg(long, default_value_t = 1, value_name = "N", value_parser = count::<u64>(0..=u64::MAX))]
         seed: u64,
+        #[command(flatten)]
+        force: Force,
         /// Changes one parameter.
         #[arg(long = "set", value_name = "KEY=VALUE")]
         sets: Vec<String>,
@@ -60,17 +64,23 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             fill,
             overwrite,
             seed,
+            force,
             sets,
         } => {
-            let fill_share =
-                parse_percent(fill).map_err(|e| input(format!("--fill: {e}")))? / 100.0;
+            if output::is_stdout(image) {
+                return Err(input("an image cannot go to standard output: name a file"));
+            }
+            output::check(&[("IMAGE", image)], force.force)?;
+            if *fill == 0.0 {
+                return Err(input("--fill 0: give a share above 0, such as 50%"));
+            }
             let overwrite = overwrite.map_or(Overwrite::UntilSteady, Overwrite::Share);
             prepare(
                 drive,
                 sets,
                 image,
                 &Precondition {
-                    fill_share,
+                    fill_share: *fill,
                     overwrite,
                     seed: Seed(*seed),
                 },
@@ -117,17 +127,22 @@ fn prepare(
     options: &Precondition,
 ) -> Result<(), Failure> {
     let (config, _) = load_drive(drive, &Sets::parse(sets).map_err(input)?).map_err(input)?;
-    if image.exists() {
-        return Err(input(format!(
-            "{} exists: remove it or give another name",
-            image.display()
-        )));
-    }
+    let pages = (config.namespace_pages() as f64 * options.fill_share) as u64;
+    let bytes = pages.saturating_mul(config.page_bytes() as u64);
+    let advice = "give a smaller --fill or drive, or --set drive.media.kind=stamp";
+    room::check_memory("a drive so full", bytes, advice)?;
+    room::check_disk(image, bytes, advice)?;
     let (drive, results) = Drive::new(config)
         .map_err(input)?
         .precondition(options)
         .map_err(input)?;
-    drive.save(image).map_err(input)?;
+    // An image that is there stays as it was until the new one is whole.
+    let mut beside = image.as_os_str().to_owned();
+    beside.push(".unfinished");
+    let beside = PathBuf::from(beside);
+    drive.save(&beside).map_err(input)?;
+    std::fs::rename(&beside, image)
+        .map_err(|error| input(format!("cannot write {}: {error}", image.display())))?;
     let cores = results.len() as f64;
     let amplification = results.iter().map(|r| r.write_amplification).sum::<f64>() / cores;
     let overwritten: u64 = results.iter().map(|r| r.overwritten_pages).sum();

@@ -20,7 +20,7 @@ impl Keeping {
             Some("") => (true, "64MiB"),
             Some(rest) => (true, rest.strip_prefix(':').ok_or("give `omni:SIZE`")?),
         };
-        let bytes = super::size(bytes)?;
+        let bytes = super::values::size(bytes)?;
         match is_omni && bytes == 0 {
             true => Err("both caches need memory".into()),
             false => Ok(Keeping { bytes, is_omni }),
@@ -38,7 +38,7 @@ impl Keeping {
 
 /// Bytes of a drive's own cache, as they are said.
 pub(super) fn drive_cache(text: &str) -> Result<u64, String> {
-    match super::size(text)? {
+    match super::values::size(text)? {
         bytes @ (0 | 0x1000..=0x80_0000_0000) => Ok(bytes),
         _ => Err("give 4KiB to 512GiB, or 0 for none".into()),
     }

@@ -13,20 +13,26 @@ mod compressibility;
 mod compute;
 mod drive;
 mod fs;
+mod help;
 mod info;
 mod keeping;
 mod lists;
 mod mount;
 mod mrc;
+mod output;
+mod progress;
 mod reproduce;
 mod room;
 mod run;
 mod serve;
 mod trace;
+mod usage;
+mod values;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 /// Done.
 const OK: u8 = 0;
@@ -66,9 +72,6 @@ enum Command {
     Array(array::Command),
     /// Runs the same job on a file through the page cache, around all caches, and through the kernel's, side by side.
     Bench(Box<bench::Args>),
-    /// One row of a bench.
-    #[command(hide = true)]
-    BenchRow,
     /// Puts a cache on a fast file or device in front of a slow disk, and looks after it; `wharf serve nbd` serves it.
     #[command(subcommand)]
     Cache(cache::Command),
@@ -90,6 +93,10 @@ enum Command {
     Workloads,
     /// Lists the policies that `wharf mrc --policies` takes.
     Policies,
+    /// Prints completions for a shell.
+    Completions(help::CompletionsArgs),
+    /// Writes man pages, one for each command.
+    Man(help::ManArgs),
     /// Says what this machine offers to real storage.
     Info,
     /// Lists drive presets, or prepares a drive image.
@@ -128,7 +135,17 @@ fn random<const N: usize>() -> Result<[u8; N], Failure> {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    // A row of a bench is a process of its own, which people do not start.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == bench::row::COMMAND)
+    {
+        return exit_code(bench::row::serve());
+    }
+    let cli = match parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(code) => return ExitCode::from(code),
+    };
     let result = match cli.command {
         Command::Compare(args) => compare::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
@@ -137,7 +154,6 @@ pub fn main() -> ExitCode {
         Command::Trace(command) => trace::run(&command),
         Command::Array(command) => array::run(&command),
         Command::Bench(args) => bench::run(&args),
-        Command::BenchRow => bench::row::serve(),
         Command::Cache(command) => cache::run(&command),
         Command::Fs(command) => fs::run(&command),
         Command::Compute(args) => compute::run(&args),
@@ -150,9 +166,16 @@ pub fn main() -> ExitCode {
         Command::Designs => lists::run(lists::List::Designs),
         Command::Workloads => lists::run(lists::List::Workloads),
         Command::Policies => lists::run(lists::List::Policies),
+        Command::Completions(args) => help::completions(&args),
+        Command::Man(args) => help::man(&args),
         Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),
     };
+    exit_code(result)
+}
+
+/// Says why a command did not succeed; its exit code.
+fn exit_code(result: Result<(), Failure>) -> ExitCode {
     ExitCode::from(match result {
         Ok(()) => OK,
         Err(Failure::Input(line) | Failure::File { line, .. }) => {
@@ -167,13 +190,25 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// What the arguments ask for. Where they ask for help or are wrong, that is printed; then the exit code.
+fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, u8> {
+    let matches = help::command().try_get_matches_from(arguments);
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    cli.map_err(|error| match usage::line(&error) {
+        Some(line) => {
+            eprintln!("wharf: {line}");
+            BAD_INPUT
+        }
+        None => {
+            // A reader that goes away is no error.
+            let _ = error.print();
+            error.exit_code() as u8
+        }
+    })
+}
+
 /// Prints to standard output; a reader that has gone away is no error.
 fn print(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "{text}");
-}
-
-/// A size, as it is said.
-fn size(text: &str) -> Result<u64, String> {
-    wharf_lab::config::parse_bytes(text).map_err(|error| error.to_string())
 }

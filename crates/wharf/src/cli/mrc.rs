@@ -1,31 +1,32 @@
 //! `wharf mrc`: what policies hit of a trace, over the size of a cache.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use wharf_lab::curves::{Curves, CurvesError, Size, Uses, render};
 use wharf_policy::Kind;
-use wharf_workload::Workload;
 use wharf_workload::named::{self, NamedOptions};
+use wharf_workload::{ReadOptions, Workload};
 
-use super::compare::check_outputs;
+use super::output::{Force, Reports};
+use super::progress::{Progress, Steps};
 use super::room::{Jobs, check_memory};
 use super::trace::{Reading, open, unreadable};
-use super::{Failure, input, print};
+use super::values::{self, count, share};
+use super::{Failure, input};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The trace; `-`: standard input; or a workload's name (`wharf workloads`).
     trace: PathBuf,
 
-    /// Requests of a workload: its own number if left out.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Requests of a workload, its own number if left out; of a trace, the first so many.
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..=u64::MAX))]
     requests: Option<u64>,
 
     /// Seed of a workload: 1 if left out.
-    #[arg(long)]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(0..=u64::MAX))]
     seed: Option<u64>,
 
     /// Policies, separated by commas: fifo, lru, clock, sieve, s3-fifo, 2q, arc, lirs, w-tinylfu; and belady, which knows the future and is the bound of all.
@@ -38,8 +39,8 @@ pub(super) struct Args {
     sizes: Vec<Size>,
 
     /// Looks at this share of the pages, chosen by a hash, with caches as much smaller: faster, and nearly the same where thousands of pages are left.
-    #[arg(long, value_name = "SHARE", default_value = "100%")]
-    sample: Share,
+    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = sampled)]
+    sample: f64,
 
     /// Writes JSON to a file, or to standard output in place of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -50,64 +51,56 @@ pub(super) struct Args {
     html: Option<PathBuf>,
 
     #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
+    progress: Progress,
+
+    #[command(flatten)]
     jobs: Jobs,
 
     #[command(flatten)]
     reading: Reading,
 }
 
-/// A share of all pages.
-#[derive(Debug, Clone, Copy)]
-struct Share(f64);
+/// Memory for a use of a page, at least: its page and when that is used again.
+const USE_BYTES: u64 = 12;
 
-impl std::str::FromStr for Share {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Share, String> {
-        let number = text.strip_suffix('%').map(|percent| (percent, 100.0));
-        let (number, by) = number.unwrap_or((text, 1.0));
-        let share = number.trim().parse::<f64>().map(|number| number / by);
-        let share = share.ok().filter(|share| *share > 0.0 && *share <= 1.0);
-        share
-            .map(Share)
-            .ok_or_else(|| "give a share such as 1%".into())
+/// A share of all pages that leaves some.
+fn sampled(text: &str) -> Result<f64, String> {
+    match share(text)? {
+        0.0 => Err("no page would be left: give a share such as 1%".into()),
+        share => Ok(share),
     }
 }
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let json = args.json.clone().filter(|path| path != Path::new("-"));
-    check_outputs(&json, &args.html)?;
+    args.progress.begin();
+    let reports = Reports {
+        json: args.json.clone(),
+        html: args.html.clone(),
+    };
+    reports.check(args.force.force)?;
     let uses = uses(args, &AtomicBool::new(false))?;
-    let bar = progress(args.policies.len() * args.sizes.len());
+    let simulations = (args.policies.len() * args.sizes.len()) as u64;
+    let steps = Steps::new(simulations, "simulations");
     let curves = curves(args, &uses, || {
-        bar.inc(1);
+        steps.step();
         ControlFlow::Continue(())
     })?;
-    bar.finish_and_clear();
-    let write = |path: &Path, text: String| {
-        let cannot = |error| input(format!("cannot write {}: {error}", path.display()));
-        std::fs::write(path, text).map_err(cannot)
-    };
-    if let Some(path) = &args.html {
-        write(path, render(&curves))?;
-    }
-    match (&args.json, &json) {
-        (Some(_), None) => print(curves.to_json().trim_end()),
-        (_, json) => {
-            if let Some(path) = json {
-                write(path, curves.to_json())?;
-            }
-            print(&curves.to_string());
-        }
-    }
-    Ok(())
+    drop(steps);
+    reports.write(
+        || curves.to_string(),
+        || curves.to_json(),
+        || render(&curves),
+    )
 }
 
 /// What is used, of a trace or a workload; [`Failure::Interrupted`] after `stop` is set.
 pub(super) fn uses(args: &Args, stop: &AtomicBool) -> Result<Uses, Failure> {
     let (name, workload) = workload(args)?;
-    let mut uses = Uses::new(&name, args.sample.0);
+    let mut uses = Uses::new(&name, args.sample);
     // Relaxed: whether it is seen a request later does not matter.
     let taken = uses.take(workload.take_while(|_| !stop.load(Ordering::Relaxed)));
     match (stop.load(Ordering::Relaxed), taken) {
@@ -123,7 +116,7 @@ pub(super) fn uses_of_pages(
     pages: &[u64],
     stop: &AtomicBool,
 ) -> Result<Uses, Failure> {
-    let mut uses = Uses::new(&args.trace.to_string_lossy(), args.sample.0);
+    let mut uses = Uses::new(&args.trace.to_string_lossy(), args.sample);
     // Relaxed: as above.
     let looked = pages.iter().take_while(|_| !stop.load(Ordering::Relaxed));
     let taken = uses.take_pages(looked.copied());
@@ -154,6 +147,18 @@ pub(super) fn curves(
 fn workload(args: &Args) -> Result<(String, Workload), Failure> {
     let name = args.trace.to_string_lossy();
     if named::names().any(|known| known == name) && !args.trace.exists() {
+        if let Some(option) = args.reading.given() {
+            return Err(input(format!(
+                "{option} is for traces, and {name} is a workload that is made: leave it out"
+            )));
+        }
+        let requests = args.requests.unwrap_or(0);
+        let needed = (requests.saturating_mul(USE_BYTES) as f64 * args.sample) as u64;
+        check_memory(
+            &format!("a workload of {requests} requests"),
+            needed,
+            "give fewer --requests",
+        )?;
         let options = NamedOptions {
             requests: args.requests,
             seed: args.seed.unwrap_or(1),
@@ -162,18 +167,19 @@ fn workload(args: &Args) -> Result<(String, Workload), Failure> {
         let made = named::named(&name, &options).map_err(input)?;
         return Ok((name.into_owned(), made));
     }
-    if args.requests.is_some() || args.seed.is_some() {
-        let reason = "--requests and --seed are for workloads (`wharf workloads`)";
+    if args.seed.is_some() {
+        let reason = "--seed is for workloads (`wharf workloads`)";
         return Err(input(format!("{name} is a trace: {reason}")));
     }
-    let workload = open(&args.trace, &args.reading.options()?)?;
+    if !values::is_path(&name) && name != "-" && !args.trace.exists() {
+        let known: Vec<&str> = named::names().collect();
+        let line = values::no_such("workload", &name, &known);
+        return Err(input(format!("no file '{name}', and {line}")));
+    }
+    let options = ReadOptions {
+        requests_max: args.requests,
+        ..args.reading.options()?
+    };
+    let workload = open(&args.trace, &options)?;
     Ok((workload.info().name, workload))
-}
-
-/// A bar on a terminal, and nothing in a pipe.
-fn progress(simulations: usize) -> ProgressBar {
-    let bar = ProgressBar::new(simulations as u64).with_finish(ProgressFinish::AndClear);
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} simulations, {elapsed}");
-    bar.set_style(style.expect("a template"));
-    bar
 }

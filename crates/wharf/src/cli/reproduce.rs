@@ -11,6 +11,10 @@ use wharf_lab::reproduce::{
 };
 use wharf_workload::layout::Layout;
 
+use super::output::{self, Force};
+use super::progress::Progress;
+use super::trace::from_stdin;
+use super::values::count;
 use super::{Failure, input, print, room};
 
 /// Divisor of a paper's set-up when none is said: an hour or so for all its figures.
@@ -57,10 +61,10 @@ pub(super) struct Args {
 
     /// Divides drives, caches and workloads: a power of two, 1 for the paper's size. 16 for `scala`, 64
     /// for `scale`, 128 for `indexless`, 8 for `stor` and 256 for `omni` if left out.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=SCALE_MAX.into()))]
     scale: Option<u32>,
 
-    /// A trace in the place of every workload.
+    /// A trace in the place of every workload; `-`: standard input.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
@@ -80,11 +84,11 @@ pub(super) struct Args {
     costs: Option<String>,
 
     /// Seed of every random choice; further seeds are the numbers after it.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = count::<u64>(0..=u64::MAX))]
     seed: u64,
 
     /// Seeds that every run is made with: claims are judged by the mean and its noise.
-    #[arg(long, default_value_t = SEEDS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = SEEDS, value_name = "N", value_parser = count::<u32>(1..=1000))]
     seeds: u32,
 
     #[command(flatten)]
@@ -94,6 +98,12 @@ pub(super) struct Args {
     /// this one.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
+    progress: Progress,
 }
 
 /// Makes the figures, prints them, writes the pages.
@@ -103,11 +113,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let chosen = select(&args.figures).map_err(input)?;
+    let trace = trace(args)?;
     let options: Vec<Options> = chosen
         .iter()
-        .map(|part| options(args, part))
+        .map(|part| options(args, part, trace.clone()))
         .collect::<Result<_, Failure>>()?;
+    args.progress.begin();
     if let Some(directory) = &args.out {
+        for part in chosen.iter().filter(|_| !args.force.force) {
+            output::refuse_existing(&directory.join(part.subject.name()).join("index.html"))?;
+        }
         make(directory)?;
     }
     let stop = super::compare::interrupt_flag()?;
@@ -153,7 +168,7 @@ fn make(directory: &Path) -> Result<(), Failure> {
     })
 }
 
-fn options(args: &Args, part: &Chosen) -> Result<Options, Failure> {
+fn options(args: &Args, part: &Chosen, trace: Option<Input>) -> Result<Options, Failure> {
     let divisor = match args.scale {
         Some(divisor) => divisor,
         None if args.quick => quick_scale(part.subject),
@@ -167,16 +182,18 @@ fn options(args: &Args, part: &Chosen) -> Result<Options, Failure> {
     let table = args.costs.as_deref().unwrap_or(part.subject.costs());
     let (costs, _) = load_costs(table).map_err(input)?;
     let trace_name = args.trace.as_deref().map(name_of).unwrap_or_default();
+    let needed = memory_bytes(part, scale);
+    room::check_memory("a run of this scale", needed, "give a larger --scale")?;
     Ok(Options {
         scale,
         seed: args.seed,
         seeds: args.seeds,
         start: args.prepare.as_deref().map(start).transpose()?,
         costs,
-        trace: trace(args)?,
+        trace,
         trace_name,
         commit: env!("WHARF_COMMIT").to_string(),
-        jobs: args.jobs.count(|| memory_bytes(part, scale)),
+        jobs: args.jobs.count(|| needed),
     })
 }
 
@@ -196,9 +213,13 @@ fn trace(args: &Args) -> Result<Option<Input>, Failure> {
         return Ok(None);
     };
     let options = args.reading.options()?;
-    wharf_workload::Workload::open(path, &options).map_err(input)?;
+    let from = match path == Path::new("-") {
+        true => from_stdin()?,
+        false => TraceFrom::File(path.clone()),
+    };
+    from.open(&options).map_err(input)?;
     Ok(Some(Input::Trace {
-        from: TraceFrom::File(path.clone()),
+        from,
         options,
         layout: Layout::Concatenate,
     }))

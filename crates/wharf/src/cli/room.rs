@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::values::count;
 use super::{Failure, input};
 
 /// Of the memory that is available, so much is left to others: an eighth.
@@ -44,7 +45,7 @@ pub(super) fn check_memory(what: &str, needed: u64, advice: &str) -> Result<(), 
 pub(super) struct Jobs {
     /// Most runs that are made at a time, in virtual time. If left out, as many as there are processors and as fit into
     /// memory. The figures are the same.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=1024))]
     jobs: Option<u32>,
 }
 
@@ -67,8 +68,8 @@ fn jobs(run_bytes: u64) -> usize {
     processors.min(fit.try_into().unwrap_or(usize::MAX)).max(1)
 }
 
-/// An error if the file system of `path`, a file that is there or is to be made, has no room for `bytes`.
-pub(super) fn check_disk(path: &Path, bytes: u64) -> Result<(), Failure> {
+/// An error with `advice` if the file system of `path`, a file that is there or is to be made, has no room for `bytes`.
+pub(super) fn check_disk(path: &Path, bytes: u64, advice: &str) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -82,7 +83,7 @@ pub(super) fn check_disk(path: &Path, bytes: u64) -> Result<(), Failure> {
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     match bytes > free.saturating_add(taken) {
         true => Err(input(format!(
-            "{}: {} do not fit, the file system has {} free: give a smaller --size",
+            "{}: {} do not fit, the file system has {} free: {advice}",
             path.display(),
             size(bytes),
             size(free)
@@ -171,7 +172,7 @@ fn read(path: &str) -> Option<String> {
 }
 
 /// Bytes in the unit that they are read best in.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB")];
     let unit = units.iter().find(|(unit, _)| bytes >= *unit);
     let (unit, name) = unit.unwrap_or(&units[2]);
@@ -214,8 +215,11 @@ mod tests {
         assert!(line.ends_with("): give less"), "{line}");
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("f");
-        assert!(check_disk(&path, 4096).is_ok());
-        assert!(matches!(check_disk(&path, 1 << 60), Err(Failure::Input(_))));
+        assert!(check_disk(&path, 4096, "give less").is_ok());
+        assert!(matches!(
+            check_disk(&path, 1 << 60, "give less"),
+            Err(Failure::Input(_))
+        ));
         assert!(!path.exists());
     }
 }

@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::keeping::{Keeping, drive_cache};
+use super::values::count;
 use super::{Failure, fs, input};
 use crate::audit::{Audit, Report};
 use crate::files::{FileDrive, Server, Serving, is_socket};
@@ -40,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "IMAGE|SOCKET=PATH")]
     drive: OsString,
     /// Processes that use the drive at a time, where an image is named.
-    #[arg(long, value_name = "COUNT", default_value_t = 61, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 61, value_parser = count::<u32>(1..=2000))]
     processes_max: u32,
     /// Memory in which each process keeps what it reads of files, until others change it: `64MiB`, or `0` for none. With `omni`, or
     /// `omni:64MiB`, it uses the drive's own cache too (OmniCache): of what it wants a part of a page, only those bytes move.

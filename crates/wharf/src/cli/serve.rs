@@ -10,11 +10,11 @@ use wharf_host::design::Design;
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
 use wharf_host::{Clock, Scala};
-use wharf_lab::config::parse_bytes;
 use wharf_nbd::http::MetricsServer;
 use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
 
 use super::keeping::drive_cache;
+use super::values::{count, no_such, size};
 use super::{Failure, fs, input, print};
 use crate::files;
 use crate::serve::{CachedExport, FlashExport, Serving, StoreExport, TargetExport};
@@ -68,7 +68,7 @@ pub(super) struct DriveArgs {
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Processes that use it at a time.
-    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = count::<u32>(1..=2000))]
     processes_max: u32,
     /// Permission bits of the socket, in octal: who may write to it may attach. Other users than this process's own and root do
     /// what the permissions of files let them do.
@@ -78,7 +78,7 @@ pub(super) struct DriveArgs {
     #[arg(long)]
     read_only: bool,
     /// Seconds that it takes until a process has to show anew who it is.
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = count::<u32>(1..=u32::MAX.into()))]
     claims_seconds: u32,
     /// Memory of the drive's own in which it keeps pages of files, for programs under `wharf run --cache omni`.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = drive_cache)]
@@ -100,8 +100,8 @@ fn socket_mode(text: &str) -> Result<u32, String> {
 #[group(required = true, multiple = false)]
 struct What {
     /// Serves so much memory, zeros at first. Only what is written takes memory: 1T is fine.
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
     /// Serves a file or a block device, around the kernel's cache where that can be.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -121,8 +121,8 @@ pub(super) struct NbdArgs {
     #[command(flatten)]
     what: What,
     /// Makes the file or image, with this size, if there is none.
-    #[arg(long, value_name = "SIZE")]
-    size: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
     /// Puts a page cache of this size before the file; for an image, the size of the design's cache (64 MiB if left out);
     /// for --backing, the file or device of `wharf cache create`.
     #[arg(long, value_name = "SIZE|FAST")]
@@ -144,11 +144,11 @@ pub(super) struct NbdArgs {
     read_only: bool,
     /// Connections at a time.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().connections,
-          value_parser = clap::value_parser!(u32).range(1..=65536))]
+          value_parser = count::<u32>(1..=65536))]
     connections_max: u32,
     /// Requests of a connection at a time.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().requests,
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = count::<u32>(1..=4096))]
     requests_max: u32,
     /// Encrypts connections of clients that ask for it, by server-cert.pem and server-key.pem of this directory.
     #[cfg(feature = "tls")]
@@ -284,10 +284,6 @@ fn listeners(args: &NbdArgs) -> Result<Vec<Listener>, Failure> {
     }
 }
 
-fn size(name: &str, text: &str) -> Result<u64, Failure> {
-    parse_bytes(text).map_err(|error| input(format!("{name}: {error}")))
-}
-
 /// What is served.
 fn export(args: &NbdArgs) -> Result<Arc<dyn Export>, Failure> {
     let how = Serving {
@@ -301,11 +297,9 @@ fn export(args: &NbdArgs) -> Result<Arc<dyn Export>, Failure> {
         let export = FlashExport::new(Path::new(fast), &args.what.backing, &how);
         return Ok(Arc::new(export.map_err(input)?));
     }
-    let given = |name, text: &Option<String>| -> Result<Option<u64>, Failure> {
-        text.as_deref().map(|text| size(name, text)).transpose()
-    };
-    let (create_bytes, cache_bytes) =
-        (given("--size", &args.size)?, given("--cache", &args.cache)?);
+    let create_bytes = args.size;
+    let cache_bytes = args.cache.as_deref().map(size).transpose();
+    let cache_bytes = cache_bytes.map_err(|error| input(format!("--cache: {error}")))?;
     let what = &args.what;
     if what.file.is_none() && what.store.is_none() {
         for (name, value) in [("--size", create_bytes), ("--cache", cache_bytes)] {
@@ -314,8 +308,7 @@ fn export(args: &NbdArgs) -> Result<Arc<dyn Export>, Failure> {
             }
         }
     }
-    if let Some(text) = &what.memory {
-        let bytes = size("--memory", text)?;
+    if let Some(bytes) = what.memory {
         let export = MemoryExport::new(&how.name, bytes, how.read_only).map_err(input)?;
         return Ok(Arc::new(export));
     }
@@ -353,8 +346,10 @@ fn store(
             )));
         }
         other => {
+            let known = [Direct::NAME, Clock::NAME, Scala::NAME, Hardware::NAME];
             return Err(input(format!(
-                "--design {other}: there is no such design: take direct, clock, scala or hardware"
+                "--design: {}",
+                no_such("design", other, &known)
             )));
         }
     };

@@ -1,9 +1,8 @@
 //! `wharf trace stat` and `wharf trace convert`; `compressibility.rs` has the third.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use wharf_lab::config::parse_bytes;
 use wharf_lab::input::TraceFrom;
 use wharf_workload::convert::{OutputFormat, convert};
 use wharf_workload::format::Format;
@@ -12,6 +11,8 @@ use wharf_workload::{
     WorkloadStat,
 };
 
+use super::output::{self, Force};
+use super::values::{share, size};
 use super::{Failure, input, print};
 
 /// How a trace is read.
@@ -21,9 +22,9 @@ pub(super) struct Reading {
     #[arg(long)]
     format: Option<String>,
 
-    /// Share of unreadable lines past which reading stops.
-    #[arg(long, default_value = "1%", value_name = "SHARE")]
-    bad_lines: String,
+    /// Share of unreadable lines past which reading stops: 1% if left out.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    bad_lines: Option<f64>,
 
     /// Which event of a blkparse text counts: Q, I, D or C.
     #[arg(long, value_name = "EVENT")]
@@ -35,8 +36,8 @@ pub(super) struct Reading {
     columns: Option<Columns>,
 
     /// Bytes of a block of a lis trace (those of the ARC paper), 512 if left out.
-    #[arg(long, value_name = "SIZE")]
-    block_size: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    block_size: Option<u64>,
 }
 
 /// The most bytes that a block of a trace may have.
@@ -52,17 +53,10 @@ impl Reading {
             None => None,
             Some(name) => Some(name.parse::<Format>().map_err(input)?),
         };
-        let share = self.bad_lines.trim_end_matches('%').parse::<f64>();
-        let share = share.ok().filter(|s| (0.0..=100.0).contains(s));
-        let share = share.ok_or_else(|| {
-            input(format!(
-                "--bad-lines {}: give a share such as 1%",
-                self.bad_lines
-            ))
-        })?;
+        let usual = BadLinePolicy::default();
         let bad_lines = BadLinePolicy {
-            share: share / 100.0,
-            ..BadLinePolicy::default()
+            share: self.bad_lines.unwrap_or(usual.share),
+            ..usual
         };
         Ok(ReadOptions {
             format,
@@ -70,7 +64,21 @@ impl Reading {
             blkparse_action: self.action()?,
             block_bytes: self.block_bytes()?,
             columns: self.columns.clone(),
+            requests_max: None,
         })
+    }
+
+    /// An option that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--format", self.format.is_some()),
+            ("--bad-lines", self.bad_lines.is_some()),
+            ("--blkparse-action", self.blkparse_action.is_some()),
+            ("--columns", self.columns.is_some()),
+            ("--block-size", self.block_size.is_some()),
+        ];
+        let given = given.into_iter().find(|(_, is_given)| *is_given);
+        given.map(|(option, _)| option)
     }
 
     /// The blkparse event asked for.
@@ -83,13 +91,12 @@ impl Reading {
 
     /// The block size asked for.
     pub(super) fn block_bytes(&self) -> Result<Option<u32>, Failure> {
-        let Some(size) = &self.block_size else {
+        let Some(bytes) = self.block_size else {
             return Ok(None);
         };
-        let bytes = parse_bytes(size).map_err(|e| input(format!("--block-size: {e}")))?;
         match u32::try_from(bytes) {
             Ok(block) if (1..=BLOCK_BYTES_MAX).contains(&bytes) => Ok(Some(block)),
-            _ => Err(input(format!("--block-size {size}: give 1 byte to 1 MiB"))),
+            _ => Err(input(format!("--block-size {bytes}: give 1 byte to 1 MiB"))),
         }
     }
 }
@@ -113,12 +120,14 @@ pub(super) enum Command {
     Convert {
         /// The trace; `-`: standard input.
         file: PathBuf,
-        /// The file to write; it must not exist.
+        /// The file to write; `-`: standard output.
         out: PathBuf,
         /// Format to write: wharf or msr. If left out, wharf, and a file that is called .csv is
         /// refused: that is no CSV.
         #[arg(long)]
         to: Option<String>,
+        #[command(flatten)]
+        force: Force,
         #[command(flatten)]
         reading: Reading,
     },
@@ -148,9 +157,11 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             file,
             out,
             to,
+            force,
             reading,
         } => {
             let format = output_format(to.as_deref(), out)?;
+            output::check(&[("OUT", out)], force.force)?;
             let workload = open(file, &reading.options()?)?;
             write_converted(workload, out, format)
         }
@@ -215,41 +226,19 @@ fn output_format(to: Option<&str>, out: &Path) -> Result<OutputFormat, Failure> 
     }
 }
 
-/// Writes beside the target and moves into place, so that a failure leaves nothing behind.
+/// Writes a trace, and says what it has.
 fn write_converted(workload: Workload, out: &Path, format: OutputFormat) -> Result<(), Failure> {
-    if out.exists() {
-        return Err(input(format!(
-            "{} exists: remove it or give another name",
-            out.display()
-        )));
+    let written = output::write_by(out, |file| convert(workload, file, format).map_err(input));
+    let info = written?;
+    let line = format!(
+        "{}: {} requests, {} lines left out",
+        out.display(),
+        info.requests,
+        info.bad_lines
+    );
+    match output::is_stdout(out) {
+        true => eprintln!("{line}"),
+        false => print(&line),
     }
-    let mut unfinished = out.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    let fault = |error: std::io::Error| input(format!("cannot write {}: {error}", out.display()));
-    let mut file = std::fs::File::create(&unfinished).map_err(fault)?;
-    let done = convert(workload, &mut file, format)
-        .map_err(input)
-        .and_then(|info| {
-            file.flush()
-                .and_then(|()| std::fs::rename(&unfinished, out))
-                .map_err(fault)
-                .map(|()| info)
-        });
-    match done {
-        Ok(info) => {
-            print(&format!(
-                "{}: {} requests, {} lines left out",
-                out.display(),
-                info.requests,
-                info.bad_lines
-            ));
-            Ok(())
-        }
-        Err(failure) => {
-            // The first fault is the one to tell.
-            let _ = std::fs::remove_file(&unfinished);
-            Err(failure)
-        }
-    }
+    Ok(())
 }

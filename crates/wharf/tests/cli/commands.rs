@@ -30,7 +30,10 @@ fn a_trace_goes_there_and_back() {
         }
     }
     let exists = place.refused(&["trace", "convert", SAMPLE, "plain.trace"]);
-    assert_eq!(exists, "plain.trace exists: remove it or give another name");
+    assert_eq!(
+        exists,
+        "plain.trace exists: give another name, or --force overwrites it"
+    );
     let to = place.refused(&["trace", "convert", SAMPLE, "new.trace", "--to", "vscsi"]);
     assert!(to.contains("vscsi"), "{to}");
 }

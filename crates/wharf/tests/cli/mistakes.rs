@@ -22,14 +22,16 @@ fn each_wrong_name_is_told_in_one_line() {
         ),
         (
             &["compare", "no/webmail"],
-            "no file 'no/webmail', and no workload \"no/webmail\"; nearest is \"webmail\" (known: sequential, \
-             uniform, zipf, fileserver, varmail, videoserver, ffsb, fileserver-scalecache, varmail-scalecache, videoserver-scalecache, ffsb-scalecache, ycsb-a, ycsb-f, lsm-a, lsm-b, lsm-c, lsm-d, lsm-e, lsm-f, webserver, webproxy, random-files, sequential-files, crc-files, knn-files, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds, \
-             lun0, lun2, lun4, bayes, kmeans, pagerank, sort, terasort)",
+            "no file 'no/webmail': name a trace, or a workload (`wharf workloads` lists them)",
+        ),
+        (
+            &["compare", "nosuch.csv"],
+            "no file 'nosuch.csv': name a trace, or a workload (`wharf workloads` lists them)",
         ),
         (
             &["compare", "--designs", "direct,clok"],
-            "no design 'clok': there are direct, clock, scala, hardware, tri, kernel, falcon, kernel-dflush, scale, scale-dflush, \
-             indexless, ideal, improved-lru, lru, fifo, opencas, through, direct-disk, ext4-model, ext4-scale, stor, omni",
+            "--designs: no design 'clok'; nearest is 'clock' (known: direct, clock, scala, hardware, tri, kernel, falcon, kernel-dflush, scale, scale-dflush, \
+             indexless, ideal, improved-lru, lru, fifo, opencas, through, direct-disk, ext4-model, ext4-scale, stor, omni, all)",
         ),
         (
             &["compare", "--drive", "scalla"],
@@ -111,6 +113,9 @@ fn each_wrong_size_or_number_is_told_in_one_line() {
     let place = Place::new();
     let size = "is not a size: write a whole number of bytes, or one such as 64KiB, 1.5GiB, 4g (GB and the like \
                 are powers of 1000)";
+    let share = "is not a share: write a number from 0 to 1 such as 0.7, or 70%";
+    let count =
+        "is not a count: write a whole number, or one such as 1_000, 200k, 1.5M (powers of 1000)";
     let cases: &[(&[&str], String)] = &[
         (&["compare", "zipf", "--footprint", "1x"], format!("--footprint: '1x' {size}")),
         (&["compare", "zipf", "--bs", "four"], format!("--bs: 'four' {size}")),
@@ -122,18 +127,25 @@ fn each_wrong_size_or_number_is_told_in_one_line() {
         ),
         (&["compare", "--cache", "100"], "host: cache = 100 must be at least 4096 bytes".into()),
         (&["compare", "--speed", "0"], "--speed 0: give a factor above 0".into()),
-        (&["compare", "--bad-lines", "x"], "--bad-lines x: give a share such as 1%".into()),
+        (&["compare", "--bad-lines", "x"], format!("--bad-lines: 'x' {share}")),
+        (&["compare", "zipf", "--requests", "many"], format!("--requests: 'many' {count}")),
+        (&["compare", "zipf", "--requests", "-5"], format!("--requests: '-5' {count}")),
+        (&["compare", "--clients", "0"], "--clients: 0 is out of range: give 1 to 96".into()),
+        (
+            &["bench", "f", "--runtime", "soon"],
+            "--runtime: 'soon' is not a time: write seconds, or a time such as 500ms, 30s, 2m".into(),
+        ),
         (
             &["compare", "zipf", "--read-share", "1.5"],
-            "workload parameter read share: 1.5 is not between 0 and 1".into(),
+            format!("--read-share: '1.5' {share}"),
         ),
         (
             &["compare", "zipf", "--requests", "0"],
-            "workload parameter requests: 0 requests is no workload".into(),
+            "--requests: 0 is too small: give 1 or more".into(),
         ),
         (
             &["compare", "--drive", "tiny", "--clients", "8"],
-            "--clients 8 needs as many queues, the drive has 4: raise drive.firmware.queues_max".into(),
+            "--clients 8 needs as many queues, the drive has 4: give --clients 4, or --set drive.firmware.queues_max=8".into(),
         ),
         (
             &["compare", "--drives", "3", "--set", "host.layout=raid10"],
@@ -298,7 +310,10 @@ fn a_trace_beyond_the_drive_is_refused_unless_it_is_to_be_fitted() {
                   --fit wrap or --fit scale";
     assert_eq!(line, beyond);
     for fit in ["wrap", "scale"] {
-        place.ok(&with(&base, &["--fit", fit, "--json", "fit.json"]));
+        place.ok(&with(
+            &base,
+            &["--fit", fit, "--json", "fit.json", "--force"],
+        ));
         let report = json(&place.path().join("fit.json"));
         let said = report["workload"]["fit"]
             .as_str()
@@ -348,7 +363,7 @@ fn a_failed_comparison_leaves_an_older_report_alone() {
     let old = place.write("old.json", "older");
     place.refused(&with(
         &QUICK,
-        &["--json", "old.json", "--drive", "nonesuch"],
+        &["--json", "old.json", "--force", "--drive", "nonesuch"],
     ));
     assert_eq!(std::fs::read_to_string(old).expect("it is there"), "older");
 }
@@ -400,7 +415,10 @@ fn an_unusable_image_is_told_in_one_line_and_left_alone() {
         "{other}"
     );
     let exists = place.refused(&["drive", "prepare", "tiny", "good.img"]);
-    assert_eq!(exists, "good.img exists: remove it or give another name");
+    assert_eq!(
+        exists,
+        "good.img exists: give another name, or --force overwrites it"
+    );
     assert!(std::fs::read(place.path().join("good.img")).expect("it is there") == good);
 }
 
@@ -412,7 +430,6 @@ fn options_of_generators_were_ignored_with_a_trace() {
     place.write("one.trace", "# wharf trace 1\n0 W 0 4096\n");
     for (workload, called) in [(None, "the sample trace"), (Some("one.trace"), "one.trace")] {
         for option in [
-            ["--requests", "5"],
             ["--footprint", "1g"],
             ["--bs", "4k"],
             ["--read-share", "0.5"],
@@ -428,16 +445,143 @@ fn options_of_generators_were_ignored_with_a_trace() {
     }
 }
 
-/// `--json -` made a file of that name.
+/// What says how a trace is read was ignored beside a workload that is made.
 #[test]
-fn a_report_to_standard_output_went_to_a_file_called_dash() {
+fn options_of_traces_were_ignored_with_a_workload() {
     let place = Place::new();
-    for option in ["--json", "--html"] {
-        let line = place.refused(&with(&QUICK, &[option, "-"]));
-        assert!(
-            line.starts_with("a report cannot go to standard output"),
-            "{line}"
-        );
+    for command in [&["compare", "uniform"], &["mrc", "uniform"]] {
+        for option in [
+            ["--format", "msr"],
+            ["--bad-lines", "2%"],
+            ["--block-size", "4k"],
+        ] {
+            assert_eq!(
+                place.refused(&with(command, &option)),
+                format!(
+                    "{} is for traces, and uniform is a workload that is made: leave it out",
+                    option[0]
+                )
+            );
+        }
+    }
+    let line = place.refused(&["compare", "uniform", "--overlay"]);
+    assert!(line.starts_with("--overlay is for traces, "), "{line}");
+}
+
+/// `--rwmixread` of a job that only reads was ignored, and so was what says how writes are flushed.
+#[test]
+fn words_that_do_not_apply_to_a_bench_were_ignored() {
+    let place = Place::new();
+    let job = ["bench", "f", "--size", "1m", "--rw", "randread"];
+    for (more, line) in [
+        (
+            &["--rwmixread", "30"][..],
+            "--rwmixread is for --rw rw and randrw: leave it out",
+        ),
+        (
+            &["--fsync", "8"],
+            "--fsync is for jobs that write: leave it out",
+        ),
+        (
+            &["--end-fsync", "0"],
+            "--end-fsync is for jobs that write: leave it out",
+        ),
+        (
+            &["--iodepth", "8", "--designs", "scale"],
+            "--iodepth is for the row direct: leave it out",
+        ),
+        (
+            &["--designs", "scale,scale"],
+            "--designs: scale is there twice: name each once",
+        ),
+    ] {
+        assert_eq!(place.refused(&with(&job, more)), line);
+    }
+}
+
+/// A design that was named twice had two equal rows.
+#[test]
+fn a_design_that_is_named_twice_is_refused() {
+    let place = Place::new();
+    assert_eq!(
+        place.refused(&with(&QUICK, &["--designs", "clock,direct,clock"])),
+        "--designs: clock is there twice: name each once"
+    );
+}
+
+/// What clap refuses was told over several lines, with advice to pass a wrong option as a value.
+#[test]
+fn wrong_arguments_are_told_in_one_line() {
+    let place = Place::new();
+    let shows = "(--help shows how)";
+    for (arguments, line) in [
+        (
+            &["compare", "--reqests", "5"][..],
+            format!("unexpected argument '--reqests' found; a similar argument exists: '--requests' {shows}"),
+        ),
+        (
+            &["compare", "--nothing"],
+            format!("unexpected argument '--nothing' found {shows}"),
+        ),
+        (
+            &["bench"],
+            format!("the following required arguments were not provided: <FILE> {shows}"),
+        ),
+        (
+            &["completions", "tcsh"],
+            "invalid value 'tcsh' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]; a similar value exists: 'zsh'"
+                .into(),
+        ),
+    ] {
+        assert_eq!(place.refused(arguments), line);
+    }
+}
+
+/// Memory and disk that there are not were found out amid the work, by an abort or a kill.
+#[test]
+fn too_much_is_refused_before_anything_begins() {
+    let place = Place::new();
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["bench", "f", "--size", "8p"],
+            "a file of this --size needs 24.0 TiB of memory, and ",
+        ),
+        (
+            &["mrc", "uniform", "--requests", "1T"],
+            "a workload of 1000000000000 requests needs 10.9 TiB of memory, and ",
+        ),
+        (
+            &[
+                "compare",
+                "uniform",
+                "--requests",
+                "1k",
+                "--prepare",
+                "steady",
+                "--drives",
+                "64",
+                "--drive",
+                "tlc",
+            ],
+            "what is on the drives needs ",
+        ),
+        (
+            &[
+                "drive",
+                "prepare",
+                "tlc",
+                "x.img",
+                "--set",
+                "drive.media.kind=ram",
+                "--set",
+                "drive.geometry.channels=256",
+            ],
+            "a drive so full needs ",
+        ),
+    ];
+    for (arguments, start) in cases {
+        let line = place.refused(arguments);
+        assert!(line.starts_with(start), "{line}");
     }
 }
 
@@ -465,6 +609,6 @@ fn a_rule_or_a_block_size_that_the_workload_does_not_have_is_refused() {
     );
     assert_eq!(
         place.refused(&["trace", "stat", "one.trace", "--block-size", "4g"]),
-        "--block-size 4g: give 1 byte to 1 MiB"
+        "--block-size 4294967296: give 1 byte to 1 MiB"
     );
 }

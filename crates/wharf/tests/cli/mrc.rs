@@ -242,7 +242,7 @@ fn a_workload_takes_the_place_of_a_trace() {
         first
     );
     let error = place.refused(&["mrc", SAMPLE, "--seed", "2"]);
-    assert!(error.contains("are for workloads"), "{error}");
+    assert!(error.contains("--seed is for workloads"), "{error}");
 }
 
 #[test]
@@ -254,8 +254,8 @@ fn what_has_no_meaning_is_refused() {
         (&["--sizes", "0"], "no size of a cache"),
         (&["--sizes", "lots"], "no size of a cache"),
         (&["--sample", "0%"], "a share such as 1%"),
-        (&["--sample", "200%"], "a share such as 1%"),
-        (&["--html", "-"], "standard output"),
+        (&["--sample", "200%"], "'200%' is not a share"),
+        (&["--html", "-", "--json", "-"], "both -"),
         (&["--json", "none/rows.json"], "none/rows.json"),
     ] {
         let output = place.wharf(&[&["mrc", SAMPLE], arguments].concat());

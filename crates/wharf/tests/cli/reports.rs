@@ -26,7 +26,7 @@ fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
     // A drive that compresses, and a disk.
     for drive in ["tc-csd-small", "hdd-small"] {
         let line = format!(
-            "{} --designs direct --drive {drive} --json d.json",
+            "{} --designs direct --drive {drive} --json d.json --force",
             QUICK.join(" ")
         );
         place.ok(&line.split(' ').collect::<Vec<_>>());

@@ -20,14 +20,15 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use indicatif::{ProgressBar, ProgressStyle};
-use wharf_lab::config::parse_bytes;
 use wharf_lab::report;
 use wharf_runtime::clock::Clock;
 use wharf_runtime::sync::Ordering;
 
-use super::compare::{check_outputs, interrupt_flag, write_reports};
-use super::{Failure, input, print, room};
+use super::compare::interrupt_flag;
+use super::output::Reports;
+use super::progress::{Progress, Steps};
+use super::values::{count, size, time_ns};
+use super::{Failure, input, room};
 use group::MemoryGroup;
 use job::{Design, Job, Pattern};
 use row::Ran;
@@ -44,57 +45,56 @@ pub(super) struct Args {
     #[arg(long, alias = "readwrite", default_value = "randread", value_enum)]
     rw: Pattern,
 
-    /// Percentage of reads where reads and writes mix.
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100))]
-    rwmixread: u32,
+    /// Percentage of reads where reads and writes mix (rw, randrw), 50 if left out.
+    #[arg(long, value_parser = count::<u32>(0..=100))]
+    rwmixread: Option<u32>,
 
     /// Bytes of a request: a multiple of 4k.
-    #[arg(long, alias = "blocksize", default_value = "4k", value_name = "SIZE")]
-    bs: String,
+    #[arg(long, alias = "blocksize", default_value = "4k", value_name = "SIZE", value_parser = size)]
+    bs: u64,
 
     /// Bytes of the file, such as 512m or 2g; an existing file keeps its size if left out.
-    #[arg(long, value_name = "SIZE")]
-    size: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
 
     /// Bytes to read and write in each round, by all threads together; as many as the file has if left out.
-    #[arg(long, alias = "io_size", value_name = "SIZE")]
-    io_size: Option<String>,
+    #[arg(long, alias = "io_size", value_name = "SIZE", value_parser = size)]
+    io_size: Option<u64>,
 
     /// Threads, which share the requests.
-    #[arg(long, alias = "numjobs", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, alias = "numjobs", default_value_t = 1, value_parser = count::<u32>(1..=512))]
     threads: u32,
 
     /// Ends each round after this time: seconds, or with ms, s, m, h.
-    #[arg(long, value_name = "TIME")]
-    runtime: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = time_ns)]
+    runtime: Option<u64>,
 
     /// Goes on for the whole runtime, round and round if need be.
     #[arg(long, alias = "time_based", requires = "runtime")]
     time_based: bool,
 
-    /// Requests that each thread keeps under way, of `direct` alone: calls of the others wait.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    iodepth: u32,
+    /// Requests that each thread keeps under way, of `direct` alone: calls of the others wait. 1 if left out.
+    #[arg(long, value_parser = count::<u32>(1..=4096))]
+    iodepth: Option<u32>,
 
-    /// Flushes after so many writes of a thread; 0 for never.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    fsync: u64,
+    /// Flushes after so many writes of a thread; 0, and if left out, for never.
+    #[arg(long, value_name = "N", value_parser = count::<u64>(0..=u64::MAX))]
+    fsync: Option<u64>,
 
-    /// Whether each round of writes ends with a flush, which counts.
-    #[arg(long, alias = "end_fsync", default_value = "1", value_name = "0|1",
-          value_parser = clap::value_parser!(u8).range(0..=1))]
-    end_fsync: u8,
+    /// Whether each round of writes ends with a flush, which counts: 1, yes, if left out.
+    #[arg(long, alias = "end_fsync", value_name = "0|1", value_parser = count::<u8>(0..=1))]
+    end_fsync: Option<u8>,
 
     /// Seed of every random choice.
-    #[arg(long, alias = "randseed", default_value_t = 1)]
+    #[arg(long, alias = "randseed", default_value_t = 1, value_parser = count::<u64>(0..=u64::MAX))]
     seed: u64,
 
     /// Memory for the file's pages, of each row that caches.
-    #[arg(long, default_value = "64m", value_name = "SIZE")]
-    memory: String,
+    #[arg(long, default_value = "64m", value_name = "SIZE", value_parser = size)]
+    memory: u64,
 
     /// Rounds, in each of which every row has its turn.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 3, value_parser = count::<u32>(1..=1000))]
     rounds: u32,
 
     /// Rows, in order; ratios are to the first.
@@ -106,7 +106,7 @@ pub(super) struct Args {
     )]
     designs: Vec<Design>,
 
-    /// Overwrites a file or device that holds other data.
+    /// Overwrites a file or device that holds other data, and reports that exist.
     #[arg(long)]
     force: bool,
 
@@ -114,13 +114,11 @@ pub(super) struct Args {
     #[arg(long)]
     unlink: bool,
 
-    /// Writes the figures as JSON (`docs/report-schema.md`).
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    reports: Reports,
 
-    /// Writes a page to look at.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    progress: Progress,
 }
 
 /// One row's turn.
@@ -134,23 +132,14 @@ struct Turn {
 
 /// Runs the bench, prints the table, writes the reports.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    check_outputs(&args.json, &args.html)?;
-    let (memory_bytes, block_bytes) = (size("--memory", &args.memory)?, size("--bs", &args.bs)?);
-    let wanted_bytes = args
-        .size
-        .as_deref()
-        .map(|text| size("--size", text))
-        .transpose()?;
+    args.progress.begin();
+    check_words(args)?;
+    args.reports.check(args.force)?;
+    let (memory_bytes, block_bytes, wanted_bytes) = (args.memory, args.bs, args.size);
     check_sizes(block_bytes, wanted_bytes, memory_bytes)?;
     if let Some(bytes) = wanted_bytes {
         check_blocks(bytes / block_bytes, args.threads)?;
     }
-    let runtime_ns = args.runtime.as_deref().map(parse_runtime).transpose()?;
-    let io_bytes = args
-        .io_size
-        .as_deref()
-        .map(|text| size("--io-size", text))
-        .transpose()?;
     let there_bytes = std::fs::metadata(&args.file).map_or(0, |file| file.len());
     check_room(
         args,
@@ -171,16 +160,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     check_blocks(blocks, args.threads)?;
     let job = Job {
         pattern: args.rw,
-        read_percent: args.rw.read_percent(args.rwmixread),
+        read_percent: args.rw.read_percent(args.rwmixread.unwrap_or(50)),
         block_bytes,
         file_bytes: blocks * block_bytes,
         threads: args.threads,
-        depth: args.iodepth,
+        depth: args.iodepth.unwrap_or(1),
         requests: (!args.time_based)
-            .then(|| (io_bytes.unwrap_or(test_file.bytes) / block_bytes).max(1)),
-        runtime_ns,
-        fsync: args.fsync,
-        end_fsync: args.end_fsync == 1,
+            .then(|| (args.io_size.unwrap_or(test_file.bytes) / block_bytes).max(1)),
+        runtime_ns: args.runtime,
+        fsync: args.fsync.unwrap_or(0),
+        end_fsync: args.end_fsync != Some(0),
         seed: args.seed,
         memory_bytes,
     };
@@ -190,11 +179,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     outcome?;
     if !turns.is_empty() {
         let comparison = summary::sum_up(&job, args, &test_file, &turns, &bench.notes());
-        print(&report::rounds::render(
-            &comparison,
-            report::table::stdout_width(),
-        ));
-        write_reports(&args.json, &args.html, &comparison)?;
+        args.reports.write(
+            || report::rounds::render(&comparison, report::table::stdout_width()),
+            || report::json::to_string(&comparison),
+            || report::html::render(&comparison),
+        )?;
     }
     match stop.load(Ordering::Relaxed) {
         true => Err(Failure::Interrupted),
@@ -256,7 +245,7 @@ impl<'a> Bench<'a> {
     /// Runs rows in turns until all rounds are done or somebody stops it; gives those that ran.
     fn take_turns(&self) -> (Vec<Turn>, Result<(), Failure>) {
         let designs = &self.args.designs;
-        let bar = turns_bar(u64::from(self.args.rounds) * designs.len() as u64);
+        let steps = Steps::new(u64::from(self.args.rounds) * designs.len() as u64, "turns");
         let mut turns = Vec::new();
         for round in 0..self.args.rounds {
             let mut order: Vec<Design> = designs.clone();
@@ -267,7 +256,7 @@ impl<'a> Bench<'a> {
                 if self.stop.load(Ordering::Relaxed) {
                     return (turns, Ok(()));
                 }
-                bar.set_message(format!(
+                steps.now(format!(
                     "round {} of {}: {}",
                     round + 1,
                     self.args.rounds,
@@ -277,7 +266,7 @@ impl<'a> Bench<'a> {
                     Ok(turn) => turns.push(turn),
                     Err(failure) => return (turns, Err(failure)),
                 }
-                bar.inc(1);
+                steps.step();
             }
         }
         (turns, Ok(()))
@@ -319,7 +308,7 @@ impl<'a> Bench<'a> {
                 "row {}: its control group killed it with {} MiB beside --memory {}: give more --memory",
                 design.name(),
                 room_bytes >> 20,
-                self.args.memory
+                room::size(self.args.memory)
             )));
         }
         self.room_bytes.set(2 * room_bytes);
@@ -383,6 +372,12 @@ impl<'a> Bench<'a> {
         if !self.test_file.target.info().access.contains("O_DIRECT") {
             notes.push("The file system has no O_DIRECT: scale and direct went through the kernel's cache.".into());
         }
+        if let Ok(file) = &self.file
+            && rustix::fs::fstatfs(file)
+                .is_ok_and(|system| MEMORY_FILE_SYSTEMS.contains(&(system.f_type as u32)))
+        {
+            notes.push("The file is in memory (tmpfs), not on storage: the kernel's rows read and write it there, and no row waits for a device.".into());
+        }
         if self.job.depth > 1 {
             notes.push(format!(
                 "Of direct alone, each thread had {} requests under way; calls of the other rows wait for each.",
@@ -393,26 +388,56 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn turns_bar(turns: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}  {eta} left");
-    let bar = ProgressBar::new(turns).with_finish(indicatif::ProgressFinish::AndClear);
-    bar.with_style(style.expect("a fixed template").progress_chars("━╸─"))
-}
+/// Numbers of tmpfs and ramfs, whose files are in memory (linux/magic.h).
+const MEMORY_FILE_SYSTEMS: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Shows how far the file is made ready.
 fn lay_progress() -> impl FnMut(u64, u64) {
-    let style =
-        ProgressStyle::with_template("{bar:24} {bytes}/{total_bytes} of the file made ready");
-    let bar = ProgressBar::new(0).with_finish(indicatif::ProgressFinish::AndClear);
-    let bar = bar.with_style(style.expect("a fixed template").progress_chars("━╸─"));
-    move |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    }
+    let steps = Steps::new(0, "MiB of the file made ready");
+    move |done, all| steps.reach(done >> 20, all >> 20)
 }
 
-fn size(option: &str, text: &str) -> Result<u64, Failure> {
-    parse_bytes(text).map_err(|error| input(format!("{option}: {error}")))
+/// What does not apply to this job is refused, not ignored.
+fn check_words(args: &Args) -> Result<(), Failure> {
+    let (mixes, writes) = (
+        matches!(args.rw, Pattern::Rw | Pattern::RandRw),
+        args.rw.writes(),
+    );
+    let is_direct = args.designs.contains(&Design::Direct);
+    let words = [
+        (
+            args.rwmixread.is_some() && !mixes,
+            "--rwmixread",
+            "is for --rw rw and randrw",
+        ),
+        (
+            args.fsync.is_some() && !writes,
+            "--fsync",
+            "is for jobs that write",
+        ),
+        (
+            args.end_fsync.is_some() && !writes,
+            "--end-fsync",
+            "is for jobs that write",
+        ),
+        (
+            args.iodepth.is_some() && !is_direct,
+            "--iodepth",
+            "is for the row direct",
+        ),
+    ];
+    if let Some((_, option, line)) = words.into_iter().find(|(is_wrong, ..)| *is_wrong) {
+        return Err(input(format!("{option} {line}: leave it out")));
+    }
+    for (nth, design) in args.designs.iter().enumerate() {
+        if args.designs[..nth].contains(design) {
+            let name = design.name();
+            return Err(input(format!(
+                "--designs: {name} is there twice: name each once"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn check_sizes(block: u64, file: Option<u64>, memory: u64) -> Result<(), Failure> {
@@ -440,7 +465,10 @@ const THREAD_BYTES: u64 = 2 << 20;
 /// What memory or disk cannot hold is refused before a byte of it is written.
 fn check_room(args: &Args, block: u64, file: u64, memory: u64) -> Result<(), Failure> {
     let threads = u64::from(args.threads);
-    let (pages, buffers) = (file / PAGE_BYTES as u64, u64::from(args.iodepth) * block);
+    let (pages, buffers) = (
+        file / PAGE_BYTES as u64,
+        u64::from(args.iodepth.unwrap_or(1)) * block,
+    );
     let needs = [
         // The version of every page, and two copies of all of them while a turn is checked.
         ("a file of this --size", 12 * pages, "give a smaller --size"),
@@ -469,7 +497,7 @@ fn check_room(args: &Args, block: u64, file: u64, memory: u64) -> Result<(), Fai
     )?;
     let there = std::fs::metadata(&args.file);
     match args.size.is_some() && there.map_or(true, |there| there.is_file()) {
-        true => room::check_disk(&args.file, file),
+        true => room::check_disk(&args.file, file, "give a smaller --size"),
         false => Ok(()),
     }
 }
@@ -480,38 +508,5 @@ fn check_blocks(blocks: u64, threads: u32) -> Result<(), Failure> {
             "--size: has {blocks} blocks for {threads} threads: give more"
         ))),
         false => Ok(()),
-    }
-}
-
-/// A time as fio writes it: seconds, or with a unit.
-fn parse_runtime(text: &str) -> Result<u64, Failure> {
-    const UNITS: [(&str, f64); 4] = [("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
-    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
-    let (number, factor) = match unit {
-        Some((unit, factor)) => (&text[..text.len() - unit.len()], *factor),
-        None => (text, 1e9),
-    };
-    match number.parse::<f64>() {
-        Ok(number) if number > 0.0 && number * factor < 1e18 => Ok((number * factor) as u64),
-        _ => Err(input(format!(
-            "--runtime {text}: give seconds, or a time such as 500ms, 30s, 2m"
-        ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_runtime_is_seconds_or_has_a_unit() {
-        let parsed = |text| parse_runtime(text).ok();
-        assert_eq!(parsed("30"), Some(30_000_000_000));
-        assert_eq!(parsed("0.5s"), Some(500_000_000));
-        assert_eq!(parsed("250ms"), Some(250_000_000));
-        assert_eq!(parsed("2m"), Some(120_000_000_000));
-        for wrong in ["", "0", "-1", "s", "1d", "nan", "1e30"] {
-            assert_eq!(parsed(wrong), None, "{wrong}");
-        }
     }
 }

@@ -94,7 +94,7 @@ pub(super) fn run(
     let order = serde_json::to_vec(&order).expect("plain data");
     let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
     let mut child = Command::new(program)
-        .arg("bench-row")
+        .arg(COMMAND)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -115,13 +115,20 @@ pub(super) fn run(
     }
 }
 
-/// The hidden command: carries out the order on standard input.
+/// The first argument of a row's process.
+pub(in crate::cli) const COMMAND: &str = "bench-row";
+
+/// What a row's process does: carries out the order on standard input.
 pub(in crate::cli) fn serve() -> Result<(), Failure> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     let order = read.map_err(crate::cli::input)?;
     let order: Order = match order {
-        0 => return Err(crate::cli::input("bench-row is for `wharf bench` alone")),
+        0 => {
+            return Err(crate::cli::input(format!(
+                "{COMMAND} is for `wharf bench` alone"
+            )));
+        }
         _ => serde_json::from_str(&text).map_err(crate::cli::input)?,
     };
     let stop = crate::cli::compare::interrupt_flag()?;

@@ -68,7 +68,7 @@ pub(super) fn sum_up(
             ]),
         },
         cache_bytes: job.memory_bytes,
-        cache_spec: args.memory.clone(),
+        cache_spec: crate::cli::room::size(args.memory),
         config_hash: text_hash(&hashed).to_string(),
         cost_table: None,
         commit: env!("WHARF_COMMIT").into(),

@@ -1,8 +1,7 @@
 //! `wharf compare`.
 
-mod requests;
+pub(super) mod requests;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -20,8 +19,11 @@ use wharf_lab::report;
 use wharf_lab::result::Comparison;
 use wharf_workload::fit::FitMode;
 
+use super::output::{Force, Reports};
+use super::progress::Progress;
 use super::trace::unreadable;
-use super::{Failure, input, print, room};
+use super::values::{self, count, no_such, share, size};
+use super::{Failure, input, room};
 use requests::workload;
 
 /// What clients see of file operations.
@@ -42,7 +44,7 @@ pub(super) struct Args {
 
     /// Designs to compare, in order (`wharf designs` lists them), or all: the ten that cache pages of a drive on blocks. If left out: direct,clock; and of
     /// the sample trace direct, clock, kernel, scale, hardware and scala.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::name("design", design_names))]
     designs: Vec<String>,
 
     /// Cache of every design: a size, or a share of the workload's footprint (of the drive with
@@ -51,11 +53,11 @@ pub(super) struct Args {
     cache: Option<String>,
 
     /// Clients, each on a CPU of its own.
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=96))]
+    #[arg(long, default_value_t = 8, value_parser = count::<u32>(1..=96))]
     clients: u32,
 
     /// Requests each client keeps in flight.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 32, value_parser = count::<u32>(1..=4096))]
     depth: u32,
 
     /// Drive: a preset (see `wharf drive list`) or a TOML file. If left out: scala, and tc-csd for flash caches
@@ -64,7 +66,7 @@ pub(super) struct Args {
     drive: Option<String>,
 
     /// Drives side by side, striped.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, default_value_t = 1, value_parser = count::<u32>(1..=64))]
     drives: u32,
 
     /// Drives that hold all data, behind those of --drive, for flash caches, which keep a part of it there: a preset or a TOML
@@ -73,7 +75,7 @@ pub(super) struct Args {
     backing: Option<String>,
 
     /// Backing drives side by side, striped; 1 if left out.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=64))]
     backing_drives: Option<u32>,
 
     /// Host: a preset or a TOML file.
@@ -90,11 +92,11 @@ pub(super) struct Args {
     sets: Vec<String>,
 
     /// Seed of every random choice.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = count::<u64>(0..=u64::MAX))]
     seed: u64,
 
     /// Runs each design with so many seeds, from --seed on: figures are means, and their spread is said.
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = count::<u32>(1..=1000))]
     seeds: u32,
 
     #[command(flatten)]
@@ -111,7 +113,7 @@ pub(super) struct Args {
     real: bool,
 
     /// Threads for the clients in real time.
-    #[arg(long, default_value_t = 1, requires = "real", value_parser = clap::value_parser!(u32).range(1..=96))]
+    #[arg(long, default_value_t = 1, requires = "real", value_parser = count::<u32>(1..=96))]
     threads: u32,
 
     /// Time every operation in real time too, for the CPU breakdown (slower).
@@ -133,22 +135,22 @@ pub(super) struct Args {
     #[arg(long, default_value = "error")]
     fit: String,
 
-    /// Requests of a generator or profile, 200,000 if left out.
-    #[arg(long, value_name = "N")]
+    /// Requests of a generator or profile, 200,000 if left out. Of a trace, the first so many; all of them if left out.
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..=u64::MAX))]
     requests: Option<u64>,
 
     /// Address range of a generator (1 GiB if left out), profile, or of all files of file operations (in
     /// proportion to the requests).
-    #[arg(long, value_name = "SIZE")]
-    footprint: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    footprint: Option<u64>,
 
     /// Request size of a generator, or of file operations, 4 KiB if left out. Profiles have their own sizes.
-    #[arg(long, value_name = "SIZE")]
-    bs: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    bs: Option<u64>,
 
-    /// Share of reads of a generator or a job on files, 0 to 1; 0.7 if left out. Profiles and other file operations have their
+    /// Share of reads of a generator or a job on files, such as 0.7 or 70%; 0.7 if left out. Profiles and other file operations have their
     /// own mix.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     read_share: Option<f64>,
 
     /// Skew of the zipf generator, 0.99 if left out.
@@ -158,20 +160,20 @@ pub(super) struct Args {
     /// Files of file operations, 64 if left out (128 where the program has two sets, 1 for a job, as published for filebench's web
     /// personalities). With --set
     /// host.files to the same number each is a file of its own for the designs kernel and scale.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(0..=u32::MAX.into()))]
     files: Option<u32>,
 
     /// Threads that each loop through the flow of file operations, 64 if left out (1 for a job, 100 for filebench's web
     /// personalities). Of a job with fewer files several threads use one file.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(0..=u32::MAX.into()))]
     loops: Option<u32>,
 
     /// Threads of a job on files that only write, where all others only read; if left out, each does both.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(0..=u32::MAX.into()))]
     writers: Option<u32>,
 
     /// Writes of a job's thread after which it makes its file durable; never if left out.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(0..=u32::MAX.into()))]
     fsync_every: Option<u32>,
 
     /// What clients see of file operations: requests for `blocks` in regions of a volume, or `files` with names, which are opened,
@@ -190,28 +192,32 @@ pub(super) struct Args {
     #[arg(long)]
     gauges: bool,
 
-    /// Writes the figures as JSON (`docs/report-schema.md`).
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    reports: Reports,
 
-    /// Writes a page to look at.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
+    progress: Progress,
 }
 
 /// Compares, prints the table, writes the reports.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    check_outputs(&args.json, &args.html)?;
+    args.progress.begin();
+    args.reports.check(args.force.force)?;
     let (request, stop) = (prepare(args)?, interrupt_flag()?);
     let comparison = compared(&request, &stop)?;
-    print(&report::table::render(
-        &comparison,
-        report::table::stdout_width(),
-    ));
-    if args.gauges {
-        print(&report::table::gauges(&comparison));
-    }
-    write_reports(&args.json, &args.html, &comparison)?;
+    let table = || {
+        let mut text = report::table::render(&comparison, report::table::stdout_width());
+        if args.gauges {
+            text = format!("{text}\n{}", report::table::gauges(&comparison));
+        }
+        text
+    };
+    let json = || report::json::to_string(&comparison);
+    args.reports
+        .write(table, json, || report::html::render(&comparison))?;
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         Err(Failure::Interrupted)
     } else {
@@ -232,66 +238,6 @@ pub(super) fn compared(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comp
         | RunError::Memory(_) => Failure::Input(error.to_string()),
         _ => Failure::Run(format!("{error} (seed {})", request.setup.seed)),
     })
-}
-
-/// Writes the reports that are asked for.
-pub(super) fn write_reports(
-    json: &Option<PathBuf>,
-    html: &Option<PathBuf>,
-    comparison: &Comparison,
-) -> Result<(), Failure> {
-    if let Some(path) = json {
-        report::json::write(path, comparison).map_err(input)?;
-    }
-    if let Some(path) = html {
-        std::fs::write(path, report::html::render(comparison))
-            .map_err(|error| input(format!("cannot write {}: {error}", path.display())))?;
-    }
-    Ok(())
-}
-
-/// A report that cannot be written is found before a long run and not after it.
-pub(super) fn check_outputs(json: &Option<PathBuf>, html: &Option<PathBuf>) -> Result<(), Failure> {
-    let is_dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-    if is_dash(json) || is_dash(html) {
-        return Err(input(
-            "a report cannot go to standard output, where the table is: name a file, or /dev/stderr",
-        ));
-    }
-    let outputs = [("--json", json), ("--html", html)];
-    for (option, path) in outputs
-        .into_iter()
-        .filter_map(|(option, path)| Some((option, path.as_ref()?)))
-    {
-        try_to_write(path).map_err(|error| {
-            input(format!(
-                "cannot write {option} {}: {error}: give another path",
-                path.display()
-            ))
-        })?;
-    }
-    match (json, html) {
-        (Some(json), Some(html)) if json == html => Err(input(format!(
-            "--json and --html are both {}: give two paths",
-            json.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Opens a file for writing as the report will, but changes nothing.
-pub(super) fn try_to_write(path: &Path) -> std::io::Result<()> {
-    use std::io::ErrorKind;
-    match std::fs::OpenOptions::new().write(true).open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            std::fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(path)?;
-            std::fs::remove_file(path)
-        }
-        other => other.map(drop),
-    }
 }
 
 /// Set by the first Ctrl-C; a second one ends the program at once.
@@ -329,8 +275,8 @@ pub(super) fn prepare(args: &Args) -> Result<Request, Failure> {
         let queues = drive.map_or(u32::MAX, |drive| drive.firmware.queues_max);
         if args.clients > queues {
             return Err(input(format!(
-                "--clients {} needs as many queues, the drive has {queues}: raise {key}.firmware.queues_max",
-                args.clients
+                "--clients {} needs as many queues, the drive has {queues}: give --clients {queues}, or --set {key}.firmware.queues_max={}",
+                args.clients, args.clients
             )));
         }
     }
@@ -486,8 +432,14 @@ fn speed(speed: Option<f64>) -> Result<Option<f64>, Failure> {
     }
 }
 
-/// A cache larger than the machine's memory would end in a kill rather than in a line.
+/// Drives or a cache larger than the machine's memory would end in a kill rather than in a line.
 fn check_memory(request: &Request) -> Result<(), Failure> {
+    let held_bytes = request.setup.held_bytes(request.plans[0].footprint_pages);
+    room::check_memory(
+        "what is on the drives",
+        held_bytes.saturating_mul(request.threads() as u64),
+        "give a smaller --footprint or --drive, --jobs 1, or --set drive.media.kind=stamp",
+    )?;
     if request.setup.group(Role::Backing).is_some() {
         // What is cached is on drives.
         return Ok(());
@@ -525,16 +477,21 @@ fn chosen(names: &[String], of_sample: bool) -> Result<Vec<&'static DesignEntry>
     };
     let listed = listed.map(|listed| listed.split(',').map(String::from).collect::<Vec<_>>());
     let names = listed.as_deref().unwrap_or(names);
-    let known = || {
-        designs::all()
-            .iter()
-            .map(|d| d.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let find = |name: &String| {
-        designs::find(name)
-            .ok_or_else(|| input(format!("no design '{name}': there are {}", known())))
-    };
+    for (nth, name) in names.iter().enumerate() {
+        if names[..nth].contains(name) {
+            return Err(input(format!(
+                "--designs: {name} is there twice: name each once"
+            )));
+        }
+    }
+    let known: Vec<&str> = designs::all().iter().map(|design| design.name).collect();
+    let find =
+        |name: &String| designs::find(name).ok_or_else(|| input(no_such("design", name, &known)));
     names.iter().map(find).collect()
+}
+
+/// What `--designs` takes.
+fn design_names() -> Vec<&'static str> {
+    let all = designs::all().into_iter().map(|design| design.name);
+    all.chain(["all"]).collect()
 }

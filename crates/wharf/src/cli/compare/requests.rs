@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::json;
-use wharf_lab::config::parse_bytes;
 use wharf_lab::input::{FilesFrom, Input, Made, TraceFrom};
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 use wharf_workload::layout::Layout;
 use wharf_workload::named::resolve;
-use wharf_workload::{NamedOptions, WorkloadError};
+use wharf_workload::{NamedOptions, ReadOptions, WorkloadError};
 
 use super::{Args, View};
 use crate::cli::trace::{from_stdin, unreadable};
-use crate::cli::{Failure, input, room};
+use crate::cli::{Failure, input, room, values};
 
 /// The sample trace: SQLite at work, recorded by `traces/record.py`.
 const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
@@ -28,7 +27,10 @@ const REQUEST_BYTES: u64 = 64;
 
 /// The workload by its name: a file if there is one, else a generator or a profile.
 pub(super) fn workload(args: &Args, seed: u64, unit_bytes: u64) -> Result<Input, Failure> {
-    let options = args.reading.options()?;
+    let options = ReadOptions {
+        requests_max: args.requests,
+        ..args.reading.options()?
+    };
     let layout = if args.overlay {
         Layout::Overlay
     } else {
@@ -41,7 +43,7 @@ pub(super) fn workload(args: &Args, seed: u64, unit_bytes: u64) -> Result<Input,
         Some(name) => return generated(args, name, seed, unit_bytes),
     };
     no_generator(args)?;
-    if let Some(operations) = from.operations().map_err(unreadable)? {
+    if let Some(operations) = from.operations(args.requests).map_err(unreadable)? {
         return Ok(Input::Files {
             name: from.name(),
             from: operations,
@@ -64,7 +66,6 @@ pub(super) fn workload(args: &Args, seed: u64, unit_bytes: u64) -> Result<Input,
 /// A trace is as it is: what shapes a generator's requests would be ignored.
 fn no_generator(args: &Args) -> Result<(), Failure> {
     let given = [
-        ("--requests", args.requests.is_some()),
         ("--footprint", args.footprint.is_some()),
         ("--bs", args.bs.is_some()),
         ("--read-share", args.read_share.is_some()),
@@ -85,15 +86,33 @@ fn no_generator(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// What says how a trace is read would be ignored of a workload that is made.
+fn no_trace(args: &Args, name: &str) -> Result<(), Failure> {
+    let overlay = args.overlay.then_some("--overlay");
+    match args.reading.given().or(overlay) {
+        Some(option) => Err(input(format!(
+            "{option} is for traces, and {name} is a workload that is made: leave it out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Where a file was meant no workload is suggested.
+pub(in crate::cli) fn unknown(name: &str, error: &WorkloadError) -> Failure {
+    match values::is_path(name) {
+        true => input(format!(
+            "no file '{name}': name a trace, or a workload (`wharf workloads` lists them)"
+        )),
+        false => input(format!("no file '{name}', and {error}")),
+    }
+}
+
 /// A generator or a profile, as the library resolves it.
 fn generated(args: &Args, name: &str, seed: u64, unit_bytes: u64) -> Result<Input, Failure> {
-    let bytes = |option: &str, given: &Option<String>| match given {
-        None => Ok(None),
-        Some(size) => parse_bytes(size)
-            .map(Some)
-            .map_err(|e| input(format!("{option}: {e}"))),
-    };
-    let sizes = match bytes("--bs", &args.bs)? {
+    if !values::is_path(name) {
+        no_trace(args, name)?;
+    }
+    let sizes = match args.bs {
         None => None,
         Some(bytes) => {
             let bytes =
@@ -109,7 +128,7 @@ fn generated(args: &Args, name: &str, seed: u64, unit_bytes: u64) -> Result<Inpu
     )?;
     let options = NamedOptions {
         requests: Some(requests),
-        footprint_bytes: bytes("--footprint", &args.footprint)?,
+        footprint_bytes: args.footprint,
         sizes,
         read_share: args.read_share,
         theta: args.theta,
@@ -120,7 +139,7 @@ fn generated(args: &Args, name: &str, seed: u64, unit_bytes: u64) -> Result<Inpu
         seed,
     };
     let made = resolve(name, &options).map_err(|error| match error {
-        WorkloadError::UnknownWorkload { .. } => input(format!("no file '{name}', and {error}")),
+        WorkloadError::UnknownWorkload { .. } => unknown(name, &error),
         other => input(other),
     })?;
     let parameters = parameters(&made);
