@@ -14,9 +14,10 @@ use wharf_nbd::http::MetricsServer;
 use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
 
 use super::keeping::drive_cache;
-use super::values::{count, no_such, size};
+use super::values::{count, no_such, replacement, size};
 use super::{Failure, fs, input, print};
 use crate::files;
+use crate::page_cache::{PageCacheOptions, Replacement};
 use crate::serve::{CachedExport, FlashExport, Serving, StoreExport, TargetExport};
 use crate::store::{StoreOptions, Terms};
 
@@ -127,6 +128,9 @@ pub(super) struct NbdArgs {
     /// for --backing, the file or device of `wharf cache create`.
     #[arg(long, value_name = "SIZE|FAST")]
     cache: Option<String>,
+    /// Which page leaves the page cache before a file (`wharf policies`); that of `PageCache` if left out.
+    #[arg(long, value_name = "POLICY", value_parser = replacement, requires_all = ["file", "cache"])]
+    replacement: Option<Replacement>,
     /// The design before the image: direct, clock, scala or hardware.
     #[arg(long, value_name = "NAME", default_value = "scala", requires = "store")]
     design: String,
@@ -316,7 +320,11 @@ fn export(args: &NbdArgs) -> Result<Arc<dyn Export>, Failure> {
         return store(args, image, create_bytes, cache_bytes, &how);
     }
     if let (Some(path), Some(bytes)) = (&what.file, cache_bytes) {
-        let made = CachedExport::new(path, create_bytes, bytes, args.connections_max, &how);
+        let policy = args
+            .replacement
+            .unwrap_or(PageCacheOptions::default().replacement);
+        let threads = args.connections_max;
+        let made = CachedExport::new(path, create_bytes, bytes, policy, threads, &how);
         return Ok(Arc::new(made.map_err(input)?));
     }
     let export = match &what.file {

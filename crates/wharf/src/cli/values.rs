@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 
 use clap::builder::{PossibleValue, TypedValueParser};
+use wharf_host::design::Replacement;
 use wharf_lab::config::{parse_bytes, parse_count, parse_duration_ns, parse_share};
 use wharf_workload::nearest;
 
@@ -49,6 +50,16 @@ pub(super) fn count<T: TryFrom<u64> + Clone + Send + Sync + 'static>(
                 (least, most) => format!("{text} is out of range: give {least} to {most}"),
             })
     }
+}
+
+/// A policy of a cache: `clock`, `s3-fifo`.
+pub(super) fn replacement(text: &str) -> Result<Replacement, String> {
+    let all = Replacement::ALL;
+    let found = all.iter().find(|(known, _)| *known == text);
+    let known: Vec<&str> = all.iter().map(|(known, _)| *known).collect();
+    found
+        .map(|(_, replacement)| *replacement)
+        .ok_or_else(|| no_such("policy", text, &known))
 }
 
 /// A name of a list, such as a design's: one that is not there is answered by the nearest that is.

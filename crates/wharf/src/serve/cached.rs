@@ -23,7 +23,7 @@ use wharf_storage::Target;
 
 use super::extents::extents;
 use super::target::{Serving, flush, info, open_file};
-use crate::page_cache::{Advice, File, PageCache, PageCacheError, PageCacheOptions};
+use crate::page_cache::{Advice, File, PageCache, PageCacheError, PageCacheOptions, Replacement};
 
 const PAGE: u64 = 4096;
 /// Threads for what waits: so many misses are under way at a time.
@@ -54,7 +54,7 @@ struct Body {
 }
 
 impl CachedExport {
-    /// Serves a file behind a cache of `cache_bytes`, for so many connections.
+    /// Serves a file behind a cache of `cache_bytes` with this policy, for so many connections.
     ///
     /// # Errors
     /// If it cannot be opened or used, or memory is short.
@@ -62,6 +62,7 @@ impl CachedExport {
         path: &Path,
         create_bytes: Option<u64>,
         cache_bytes: u64,
+        replacement: Replacement,
         connections: u32,
         how: &Serving,
     ) -> Result<CachedExport, String> {
@@ -75,6 +76,7 @@ impl CachedExport {
         info.can.cache = true;
         let cache = PageCache::new(&PageCacheOptions {
             memory_bytes: cache_bytes,
+            replacement,
             files_max: 1,
             // One more ends the last file.
             threads_max: (connections + THREADS + 2).min(4096),
@@ -331,7 +333,7 @@ mod tests {
             name: String::new(),
             read_only: false,
         };
-        let export = CachedExport::new(&path, None, 4 << 20, 1, &how).unwrap();
+        let export = CachedExport::new(&path, None, 4 << 20, Replacement::S3Fifo, 1, &how).unwrap();
         assert!(export.info().can.trim);
         let mut seat = export.seat().unwrap();
         let blocks = || std::fs::metadata(&path).unwrap().blocks() * 512;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use wharf_runtime::{Rng, Seed};
 
 use super::stamp::PAGE_BYTES;
+use crate::page_cache::Replacement;
 
 /// A way to the file: a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -111,6 +112,8 @@ pub(super) struct Job {
     pub(super) end_fsync: bool,
     pub(super) seed: u64,
     pub(super) memory_bytes: u64,
+    /// Which page leaves the cache of `scale`.
+    pub(super) replacement: Replacement,
 }
 
 impl Job {
@@ -229,6 +232,7 @@ pub(super) mod tests {
             end_fsync: true,
             seed: 1,
             memory_bytes: 1 << 20,
+            replacement: Replacement::Clock,
         }
     }
 

@@ -27,8 +27,9 @@ use wharf_runtime::sync::Ordering;
 use super::compare::interrupt_flag;
 use super::output::Reports;
 use super::progress::{Progress, Steps};
-use super::values::{count, size, time_ns};
+use super::values::{count, replacement, size, time_ns};
 use super::{Failure, input, room};
+use crate::page_cache::{PageCacheOptions, Replacement};
 use group::MemoryGroup;
 use job::{Design, Job, Pattern};
 use row::Ran;
@@ -92,6 +93,10 @@ pub(super) struct Args {
     /// Memory for the file's pages, of each row that caches.
     #[arg(long, default_value = "64m", value_name = "SIZE", value_parser = size)]
     memory: u64,
+
+    /// Which page leaves the cache of `scale` (`wharf policies`); that of `PageCache` if left out.
+    #[arg(long, value_name = "POLICY", value_parser = replacement)]
+    replacement: Option<Replacement>,
 
     /// Rounds, in each of which every row has its turn.
     #[arg(long, default_value_t = 3, value_parser = count::<u32>(1..=1000))]
@@ -172,6 +177,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         end_fsync: args.end_fsync != Some(0),
         seed: args.seed,
         memory_bytes,
+        replacement: args
+            .replacement
+            .unwrap_or(PageCacheOptions::default().replacement),
     };
     let bench = Bench::new(args, &test_file, &job, &stop);
     let (turns, outcome) = bench.take_turns();

@@ -89,6 +89,7 @@ fn parameters(job: &Job, args: &Args) -> BTreeMap<String, serde_json::Value> {
         ("fsync".into(), json!(job.fsync)),
         ("end_fsync".into(), json!(args.end_fsync)),
         ("memory".into(), json!(job.memory_bytes)),
+        ("replacement".into(), json!(job.replacement)),
         ("rounds".into(), json!(args.rounds)),
     ]);
     if let Some(requests) = job.requests {

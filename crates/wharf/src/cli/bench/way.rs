@@ -52,6 +52,7 @@ impl Opened {
             Design::Scale => {
                 let options = PageCacheOptions {
                     memory_bytes: job.memory_bytes,
+                    replacement: job.replacement,
                     threads_max: job.threads + 1,
                     files_max: 1,
                     ..PageCacheOptions::default()
