@@ -25,6 +25,7 @@ mod reproduce;
 mod room;
 mod run;
 mod serve;
+mod sweep;
 mod trace;
 mod usage;
 mod values;
@@ -33,6 +34,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+
+pub(crate) use compare::sweep::described;
 
 /// Done.
 const OK: u8 = 0;
@@ -62,6 +65,9 @@ enum Command {
     Calibrate(calibrate::Args),
     /// Makes a paper's figures anew and puts its claims beside what was found.
     Reproduce(Box<reproduce::Args>),
+    /// Runs every combination of some values, in parts on several machines that share a directory, and puts them together.
+    #[command(subcommand)]
+    Sweep(sweep::Command),
     /// Says what replacement policies hit of a trace, over the size of a cache (miss-ratio curves), without a drive.
     Mrc(Box<mrc::Args>),
     /// Looks at a trace, or converts it.
@@ -105,7 +111,7 @@ enum Command {
 }
 
 /// Why a command did not succeed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Failure {
     /// The input is wrong.
     Input(String),
@@ -150,6 +156,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Sweep(command) => sweep::run(&command),
         Command::Mrc(args) => mrc::run(&args),
         Command::Trace(command) => trace::run(&command),
         Command::Array(command) => array::run(&command),

@@ -10,7 +10,7 @@ use super::{Failure, input, print};
 const STDOUT: &str = "-";
 
 /// Leave to overwrite.
-#[derive(clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Force {
     /// Overwrites files that exist.
     #[arg(long)]
@@ -18,7 +18,7 @@ pub(super) struct Force {
 }
 
 /// The reports of a run.
-#[derive(clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Reports {
     /// Writes the figures as JSON (`docs/report-schema.md`); `-`: to standard output, in place of the table.
     #[arg(long, value_name = "FILE")]

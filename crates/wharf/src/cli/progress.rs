@@ -4,16 +4,17 @@ use wharf_lab::progress::Shown;
 pub(super) use wharf_lab::progress::Steps;
 
 /// How progress is shown.
-#[derive(clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Progress {
     /// What is said meanwhile on standard error.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     progress: How,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum How {
     /// A bar on a terminal, nothing in a pipe.
+    #[default]
     Auto,
     /// A line every ten seconds, for a log.
     Plain,

@@ -16,8 +16,8 @@ use super::values::{share, size};
 use super::{Failure, input, print};
 
 /// How a trace is read.
-#[derive(clap::Args)]
-pub(super) struct Reading {
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Reading {
     /// Trace format, when the content leaves it open (`docs/traces.md` lists the names).
     #[arg(long)]
     format: Option<String>,

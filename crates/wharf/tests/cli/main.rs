@@ -19,4 +19,5 @@ mod schema;
 mod served;
 mod shared_mount;
 mod support;
+mod sweeps;
 mod tokens;
