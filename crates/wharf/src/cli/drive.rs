@@ -70,7 +70,7 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             if output::is_stdout(image) {
                 return Err(input("an image cannot go to standard output: name a file"));
             }
-            output::check(&[("IMAGE", image)], force.force)?;
+            output::check(&[("", image)], force.force)?;
             if *fill == 0.0 {
                 return Err(input("--fill 0: give a share above 0, such as 50%"));
             }
@@ -137,9 +137,7 @@ fn prepare(
         .precondition(options)
         .map_err(input)?;
     // An image that is there stays as it was until the new one is whole.
-    let mut beside = image.as_os_str().to_owned();
-    beside.push(".unfinished");
-    let beside = PathBuf::from(beside);
+    let beside = output::beside(image);
     drive.save(&beside).map_err(input)?;
     std::fs::rename(&beside, image)
         .map_err(|error| input(format!("cannot write {}: {error}", image.display())))?;

@@ -69,7 +69,7 @@ pub(super) fn is_stdout(path: &Path) -> bool {
     path == Path::new(STDOUT)
 }
 
-/// An error if one of these files, behind their options, cannot be written, is there and may not be overwritten, or is named twice.
+/// An error if one of these files, behind their options (empty if they have none), cannot be written, is there and may not be overwritten, or is named twice.
 /// Nothing is changed.
 pub(super) fn check(named: &[(&str, &Path)], force: bool) -> Result<(), Failure> {
     for (nth, (option, path)) in named.iter().enumerate() {
@@ -85,10 +85,10 @@ pub(super) fn check(named: &[(&str, &Path)], force: bool) -> Result<(), Failure>
         if !force {
             refuse_existing(path)?;
         }
+        let said = format!("{option} {shown}");
         try_to_write(path).map_err(|error| {
-            input(format!(
-                "cannot write {option} {shown}: {error}: give another path"
-            ))
+            let said = said.trim_start();
+            input(format!("cannot write {said}: {error}: give another path"))
         })?;
     }
     Ok(())
@@ -141,7 +141,9 @@ pub(super) fn write_by<T>(
 ) -> Result<T, Failure> {
     if is_stdout(path) {
         let mut out = Forgiving(std::io::stdout().lock());
-        return fill(&mut out);
+        let value = fill(&mut out)?;
+        let flushed = out.flush().map(|()| value);
+        return flushed.map_err(|error| unwritable(path, &error));
     }
     let failed = |error: std::io::Error| unwritable(path, &error);
     let there = std::fs::symlink_metadata(path);
@@ -149,10 +151,8 @@ pub(super) fn write_by<T>(
         let mut file = std::fs::File::create(path).map_err(failed)?;
         return fill(&mut file);
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".unfinished");
-    let beside = PathBuf::from(beside);
-    let mut file = std::fs::File::create(&beside).map_err(failed)?;
+    let beside = beside(path);
+    let mut file = std::fs::File::create_new(&beside).map_err(failed)?;
     let done = fill(&mut file).and_then(|value| {
         let moved = file.flush().and_then(|()| std::fs::rename(&beside, path));
         moved.map(|()| value).map_err(failed)
@@ -162,6 +162,13 @@ pub(super) fn write_by<T>(
         let _ = std::fs::remove_file(&beside);
     }
     done
+}
+
+/// A name beside a file for what is not finished, which no other process uses.
+pub(super) fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.unfinished", std::process::id()));
+    name.into()
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {

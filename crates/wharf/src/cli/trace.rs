@@ -161,7 +161,7 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             reading,
         } => {
             let format = output_format(to.as_deref(), out)?;
-            output::check(&[("OUT", out)], force.force)?;
+            output::check(&[("", out)], force.force)?;
             let workload = open(file, &reading.options()?)?;
             write_converted(workload, out, format)
         }

@@ -72,6 +72,32 @@ fn a_report_to_standard_output_went_to_a_file_called_dash() {
     assert_eq!(code_and_stderr(&output), (Some(0), said));
 }
 
+/// What cannot be written to its end is an error, also where it goes to a stream.
+#[test]
+fn a_result_that_is_cut_short_is_told() {
+    let place = Place::new();
+    let line = place.refused(&["trace", "convert", SAMPLE, "/dev/full"]);
+    assert!(line.contains("No space left on device"), "{line}");
+    for words in [
+        &["trace", "convert", SAMPLE, "-"][..],
+        &["mrc", SAMPLE, "--policies", "lru", "--json", "-"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_wharf"))
+            .args(words)
+            .stdout(full.expect("it is there"))
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .and_then(std::process::Child::wait_with_output);
+        let (code, said) = code_and_stderr(&output.expect("it runs"));
+        assert_eq!(code, Some(2), "{words:?}");
+        assert!(
+            said.contains("No space left on device"),
+            "{words:?}: {said}"
+        );
+    }
+}
+
 /// `--requests` with a trace was refused, and before that ignored.
 #[test]
 fn the_first_requests_of_a_trace_are_replayed() {
