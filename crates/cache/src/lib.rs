@@ -6,6 +6,7 @@
 // | `error.rs` | what can go wrong, and what the standard library calls it |
 // | `file.rs`, `streams.rs` | a file: reads, writes, sync, length, pins; as a stream |
 // | `thread.rs` | what a thread has of a cache |
+// | `tasks.rs`, `bytes.rs`, `metrics.rs` | what features add: files for tasks, `Bytes`, statistics for a recorder |
 // | `background.rs` | the cache's own thread |
 // | `channels.rs` | its channels to the files, on one ring: what lies below the cache |
 // | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
@@ -13,14 +14,20 @@
 // The cache itself is `wharf_host::scale`, as in the lab.
 
 mod background;
+#[cfg(feature = "bytes")]
+mod bytes;
 mod channels;
 mod error;
 mod file;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod open_file;
 mod opening;
 mod options;
 mod streams;
 mod table;
+#[cfg(feature = "tokio")]
+mod tasks;
 mod thread;
 
 use std::path::Path;
@@ -42,6 +49,8 @@ use open_file::OpenFile;
 use opening::Access;
 pub use opening::OpenOptions;
 pub use options::PageCacheOptions;
+#[cfg(feature = "tokio")]
+pub use tasks::{AsyncFile, WaitingThreads};
 use thread::Core;
 pub use wharf_host::design::Replacement;
 pub use wharf_host::error::IoError;
