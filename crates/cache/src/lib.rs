@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use wharf_host::design::{DesignConfig, Reclaim};
 use wharf_host::dflush::Balance;
-use wharf_host::key::FILES_MAX;
+use wharf_host::key::{FILES_MAX, PAGES_MAX};
 use wharf_host::scale::shared::{Shape, Shared};
 use wharf_runtime::sync::Ordering;
 use wharf_storage::target::DEPTH_MAX;
@@ -249,6 +249,11 @@ impl PageCache {
         can_grow: bool,
         access: Access,
     ) -> Result<File, PageCacheError> {
+        let (end, room) = (target.size_bytes(), PAGES_MAX * PAGE_BYTES as u64);
+        if end > room {
+            let name = target.info().name.clone();
+            return Err(PageCacheError::NoRoom { name, end, room });
+        }
         let core = &self.handle.core;
         let make = |number| OpenFile::new(target.clone(), number, can_grow);
         let open = core.table.open(id, make)?;
