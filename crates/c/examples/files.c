@@ -1,4 +1,8 @@
-/* cc files.c $(pkg-config --cflags --libs wharf) && ./a.out IMAGE */
+/* After crates/c/install PREFIX:
+ *
+ *   export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig
+ *   cc files.c $(pkg-config --cflags --libs wharf) && ./a.out IMAGE
+ */
 #include <fcntl.h>
 #include <stdio.h>
 

@@ -1,4 +1,8 @@
-/* cc hello.c $(pkg-config --cflags --libs wharf) && ./a.out FILE */
+/* After crates/c/install PREFIX:
+ *
+ *   export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig
+ *   cc hello.c $(pkg-config --cflags --libs wharf) && ./a.out FILE
+ */
 #include <stdio.h>
 
 #include "wharf.h"

@@ -1,8 +1,8 @@
 /* Wharf's page cache, and file systems in drive images, for C programs.
  *
- * A page cache for files and block devices in the program's own process, used by any number of threads. There is no
- * daemon: what is to be done is done by the threads that call. File systems in images (wharf_mount, wharf_fs) have a
- * thread each, with the drive.
+ * A page cache for files and block devices in the program's own process, used by any number of threads. A thread of the
+ * cache writes back and reads ahead beside them (option `background`); all else is done by the threads that call. File
+ * systems in images (wharf_mount, wharf_fs) have a thread each, with the drive.
  *
  * A call that fails gives -1 or NULL, sets errno, and leaves a line of text that wharf_error gives. A NULL where there
  * may be none is EINVAL.
@@ -164,20 +164,17 @@ extern "C" {
 
 // Gives what `from` names, a symbolic link itself, the second name `to`. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `from` and `to` are null or end with a zero.
+// `mount` is NULL or open; `from` and `to` are NULL or end with a zero.
 int32_t wharf_fs_link(const wharf_mount *mount, const char *from, const char *to);
 
 // Makes a symbolic link to `target` at a path. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `target` and `path` are null or end with a zero.
+// `mount` is NULL or open; `target` and `path` are NULL or end with a zero.
 int32_t wharf_fs_symlink(const wharf_mount *mount, const char *target, const char *path);
 
 // Where a symbolic link leads: up to `count` bytes of it, without a zero behind them. How many there are in all, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero; `out` has room for `count` bytes.
+// `mount` is NULL or open; `path` is NULL or ends with a zero; `out` has room for `count` bytes.
 int64_t wharf_fs_readlink(const wharf_mount *mount,
                           const char *path,
                           char *out,
@@ -185,20 +182,17 @@ int64_t wharf_fs_readlink(const wharf_mount *mount,
 
 // Sets the permission bits of what a path names. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero.
+// `mount` is NULL or open; `path` is NULL or ends with a zero.
 int32_t wharf_fs_chmod(const wharf_mount *mount, const char *path, uint32_t mode);
 
 // Gives what a path names, a symbolic link itself, to a user and a group. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero.
+// `mount` is NULL or open; `path` is NULL or ends with a zero.
 int32_t wharf_fs_chown(const wharf_mount *mount, const char *path, uint32_t uid, uint32_t gid);
 
 // Sets when what a path names was read and changed last, in nanoseconds since 1970. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero.
+// `mount` is NULL or open; `path` is NULL or ends with a zero.
 int32_t wharf_fs_set_times(const wharf_mount *mount,
                            const char *path,
                            uint64_t accessed_ns,
@@ -206,8 +200,7 @@ int32_t wharf_fs_set_times(const wharf_mount *mount,
 
 // The value of an extended attribute of what a path names: up to `count` bytes of it. How many there are in all, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` and `name` are null or end with a zero; `out` has room for `count` bytes.
+// `mount` is NULL or open; `path` and `name` are NULL or end with a zero; `out` has room for `count` bytes.
 int64_t wharf_fs_getxattr(const wharf_mount *mount,
                           const char *path,
                           const char *name,
@@ -216,8 +209,7 @@ int64_t wharf_fs_getxattr(const wharf_mount *mount,
 
 // Sets an extended attribute of what a path names to a value of `count` bytes. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` and `name` are null or end with a zero; `value` has `count` bytes.
+// `mount` is NULL or open; `path` and `name` are NULL or end with a zero; `value` has `count` bytes.
 int32_t wharf_fs_setxattr(const wharf_mount *mount,
                           const char *path,
                           const char *name,
@@ -226,15 +218,13 @@ int32_t wharf_fs_setxattr(const wharf_mount *mount,
 
 // Takes an extended attribute of what a path names away. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` and `name` are null or end with a zero.
+// `mount` is NULL or open; `path` and `name` are NULL or end with a zero.
 int32_t wharf_fs_removexattr(const wharf_mount *mount, const char *path, const char *name);
 
 // The names of the extended attributes of what a path names, each with a zero behind it: up to `count` bytes of them. How
 // many there are in all, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero; `out` has room for `count` bytes.
+// `mount` is NULL or open; `path` is NULL or ends with a zero; `out` has room for `count` bytes.
 int64_t wharf_fs_listxattr(const wharf_mount *mount,
                            const char *path,
                            char *out,
@@ -242,26 +232,22 @@ int64_t wharf_fs_listxattr(const wharf_mount *mount,
 
 // Fills `options` with what is good for most: 64 MiB, a fifth of it dirty at most, 256 files, 256 threads.
 //
-// # Safety
-// `options` is null or may be written.
+// `options` is NULL or may be written.
 void wharf_cache_options_init(wharf_cache_options *options);
 
 // Makes a cache; `options` may be NULL. NULL if it cannot be made. Free it by wharf_cache_free.
 //
-// # Safety
-// `options` is null or filled.
+// `options` is NULL or filled.
 wharf_cache *wharf_cache_new(const wharf_cache_options *options);
 
 // Gives the cache up; its memory goes when its last file is closed. NULL is nothing.
 //
-// # Safety
-// `cache` is null or came from `wharf_cache_new`, and is not used again.
+// `cache` is NULL or came from `wharf_cache_new`, and is not used again.
 void wharf_cache_free(wharf_cache *cache);
 
 // Says what was done so far. 0, or -1.
 //
-// # Safety
-// `cache` is null or a cache; `out` is null or may be written.
+// `cache` is NULL or a cache; `out` is NULL or may be written.
 int32_t wharf_cache_get_statistics(const wharf_cache *cache, wharf_cache_statistics *out);
 
 // What went wrong in the last call of this thread that failed, as one line; empty if none has. It is valid until
@@ -271,34 +257,29 @@ const char *wharf_error(void);
 // Opens a file or a block device; `flags` is 0, WHARF_CREATE or WHARF_READ_ONLY. NULL if it cannot. A file that is
 // open already, by whatever path, is the same file.
 //
-// # Safety
-// `cache` is null or a cache; `path` is null or ends with a zero.
+// `cache` is NULL or a cache; `path` is NULL or ends with a zero.
 wharf_file *wharf_open(wharf_cache *cache,
                        const char *path,
                        uint32_t flags);
 
 // Another handle of the same file. NULL if `file` is.
 //
-// # Safety
-// `file` is null or open.
+// `file` is NULL or open.
 wharf_file *wharf_dup(const wharf_file *file);
 
 // Makes everything durable and ends the handle, also if it fails. 0, or -1 if something could not be written.
 //
-// # Safety
-// `file` is null or open, has no pages in use, and is not used again.
+// `file` is NULL or open, has no pages in use, and is not used again.
 int32_t wharf_close(wharf_file *file);
 
 // The length in bytes, with what was written and not yet synced; 0 if `file` is NULL.
 //
-// # Safety
-// `file` is null or open.
+// `file` is NULL or open.
 uint64_t wharf_length(const wharf_file *file);
 
 // Reads up to `count` bytes from byte `offset` on. How many there were, fewer only at the end of the file; or -1.
 //
-// # Safety
-// `file` is null or open; `out` has room for `count` bytes.
+// `file` is NULL or open; `out` has room for `count` bytes.
 int64_t wharf_read_at(const wharf_file *file,
                       void *out,
                       size_t count,
@@ -307,8 +288,7 @@ int64_t wharf_read_at(const wharf_file *file,
 // Writes `count` bytes from byte `offset` on, all of them; the file grows if need be. 0, or -1, and then each page of
 // the range is old or new. Durable after the next wharf_sync.
 //
-// # Safety
-// `file` is null or open; `data` has `count` bytes.
+// `file` is NULL or open; `data` has `count` bytes.
 int32_t wharf_write_at(const wharf_file *file,
                        const void *data,
                        size_t count,
@@ -317,33 +297,28 @@ int32_t wharf_write_at(const wharf_file *file,
 // Makes durable what was written before, by any thread, and the length. 0, or -1 if a page could not be written, now
 // or since this handle's last sync; it stays dirty, and the next sync tries it again.
 //
-// # Safety
-// `file` is null or open.
+// `file` is NULL or open.
 int32_t wharf_sync(const wharf_file *file);
 
 // As wharf_sync, but times of the file need not be durable.
 //
-// # Safety
-// `file` is null or open.
+// `file` is NULL or open.
 int32_t wharf_sync_data(const wharf_file *file);
 
 // As wharf_sync, of `bytes` bytes from byte `offset` on: what was written elsewhere may stay dirty.
 //
-// # Safety
-// `file` is null or open.
+// `file` is NULL or open.
 int32_t wharf_sync_range(const wharf_file *file, uint64_t offset, uint64_t bytes);
 
 // Cuts the file to `bytes` bytes, or makes it longer, with zeros. 0, or -1.
 //
-// # Safety
-// `file` is null or open.
+// `file` is NULL or open.
 int32_t wharf_truncate(const wharf_file *file, uint64_t bytes);
 
 // Says what the program is going to do with `bytes` bytes from byte `offset` on: WHARF_WILL_NEED or WHARF_DONT_NEED.
 // 0, or -1.
 //
-// # Safety
-// `file` is null or open.
+// `file` is NULL or open.
 int32_t wharf_advise(const wharf_file *file,
                      uint64_t offset,
                      uint64_t bytes,
@@ -353,8 +328,7 @@ int32_t wharf_advise(const wharf_file *file,
 // O_NOFOLLOW; one that is made has the permission bits `mode`, without any mask. A descriptor of this mount, the least
 // that is free, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero.
+// `mount` is NULL or open; `path` is NULL or ends with a zero.
 int32_t wharf_fs_open(const wharf_mount *mount,
                       const char *path,
                       int32_t flags,
@@ -362,14 +336,12 @@ int32_t wharf_fs_open(const wharf_mount *mount,
 
 // Closes a descriptor. Nothing is made durable by it. 0, or -1.
 //
-// # Safety
-// `mount` is null or open.
+// `mount` is NULL or open.
 int32_t wharf_fs_close(const wharf_mount *mount, int32_t descriptor);
 
 // Reads up to `count` bytes from byte `offset` on. How many there were, fewer only at the end of the file; or -1.
 //
-// # Safety
-// `mount` is null or open; `out` has room for `count` bytes.
+// `mount` is NULL or open; `out` has room for `count` bytes.
 int64_t wharf_fs_pread(const wharf_mount *mount,
                        int32_t descriptor,
                        void *out,
@@ -379,8 +351,7 @@ int64_t wharf_fs_pread(const wharf_mount *mount,
 // Writes `count` bytes from byte `offset` on, or at the end if it was opened with O_APPEND. How many, fewer only if there
 // is no room for more; or -1.
 //
-// # Safety
-// `mount` is null or open; `data` has `count` bytes.
+// `mount` is NULL or open; `data` has `count` bytes.
 int64_t wharf_fs_pwrite(const wharf_mount *mount,
                         int32_t descriptor,
                         const void *data,
@@ -390,8 +361,7 @@ int64_t wharf_fs_pwrite(const wharf_mount *mount,
 // Writes `count` bytes, at most 1 MiB, at the end of the file, wherever that is then. Byte where they begin, or -1: ENOSPC if
 // there was room for some of them alone, which are there then.
 //
-// # Safety
-// `mount` is null or open; `data` has `count` bytes.
+// `mount` is NULL or open; `data` has `count` bytes.
 int64_t wharf_fs_append(const wharf_mount *mount,
                         int32_t descriptor,
                         const void *data,
@@ -400,51 +370,43 @@ int64_t wharf_fs_append(const wharf_mount *mount,
 // Makes a file's bytes and attributes durable, and all that was done to names before. 0, or -1: then nothing is changed
 // any more.
 //
-// # Safety
-// `mount` is null or open.
+// `mount` is NULL or open.
 int32_t wharf_fs_fsync(const wharf_mount *mount,
                        int32_t descriptor);
 
 // Sets the length of an open file. 0, or -1.
 //
-// # Safety
-// `mount` is null or open.
+// `mount` is NULL or open.
 int32_t wharf_fs_truncate(const wharf_mount *mount, int32_t descriptor, uint64_t bytes);
 
 // The attributes of what a path names; of a symbolic link itself if `follow` is 0. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero; `out` is null or may be written.
+// `mount` is NULL or open; `path` is NULL or ends with a zero; `out` is NULL or may be written.
 int32_t wharf_fs_stat(const wharf_mount *mount, const char *path, int32_t follow, wharf_stat *out);
 
 // The attributes of an open file. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `out` is null or may be written.
+// `mount` is NULL or open; `out` is NULL or may be written.
 int32_t wharf_fs_fstat(const wharf_mount *mount, int32_t descriptor, wharf_stat *out);
 
 // Makes a directory with the permission bits `mode`. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero.
+// `mount` is NULL or open; `path` is NULL or ends with a zero.
 int32_t wharf_fs_mkdir(const wharf_mount *mount, const char *path, uint32_t mode);
 
 // Removes an empty directory. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero.
+// `mount` is NULL or open; `path` is NULL or ends with a zero.
 int32_t wharf_fs_rmdir(const wharf_mount *mount, const char *path);
 
 // Removes the name of what is no directory. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero.
+// `mount` is NULL or open; `path` is NULL or ends with a zero.
 int32_t wharf_fs_unlink(const wharf_mount *mount, const char *path);
 
 // Gives something another name, in one step. `flags` is 0, WHARF_NO_REPLACE or WHARF_EXCHANGE. 0, or -1.
 //
-// # Safety
-// `mount` is null or open; `from` and `to` are null or end with a zero.
+// `mount` is NULL or open; `from` and `to` are NULL or end with a zero.
 int32_t wharf_fs_rename(const wharf_mount *mount,
                         const char *from,
                         const char *to,
@@ -453,8 +415,7 @@ int32_t wharf_fs_rename(const wharf_mount *mount,
 // Calls `each` for all entries of a directory, without `.` and `..`, on this thread; it may use the mount. 0 after the
 // last one; what `each` gave if that is not 0; or -1.
 //
-// # Safety
-// `mount` is null or open; `path` is null or ends with a zero; `each` can be called with `context`.
+// `mount` is NULL or open; `path` is NULL or ends with a zero; `each` can be called with `context`.
 int32_t wharf_fs_list(const wharf_mount *mount,
                       const char *path,
                       wharf_each_entry each,
@@ -463,35 +424,30 @@ int32_t wharf_fs_list(const wharf_mount *mount,
 // Makes a drive of `bytes` bytes in a new file, with a file system that belongs to whoever runs the program. 0, or -1:
 // EEXIST if there is a file.
 //
-// # Safety
-// `image` is null or ends with a zero.
+// `image` is NULL or ends with a zero.
 int32_t wharf_mount_make(const char *image,
                          uint64_t bytes);
 
 // Opens the file system of an image, with a drive and a thread of its own. NULL if it cannot: EBUSY if somebody has it.
 // The program has the rights of root in it. End it by wharf_mount_close.
 //
-// # Safety
-// `image` is null or ends with a zero.
+// `image` is NULL or ends with a zero.
 wharf_mount *wharf_mount_open(const char *image);
 
 // Closes what is open, makes everything durable and ends the drive, also if it fails. 0, or -1.
 //
-// # Safety
-// `mount` is null or open, and is not used again.
+// `mount` is NULL or open, and is not used again.
 int32_t wharf_mount_close(wharf_mount *mount);
 
 // Makes everything durable that was done before. 0, or -1.
 //
-// # Safety
-// `mount` is null or open.
+// `mount` is NULL or open.
 int32_t wharf_mount_sync(const wharf_mount *mount);
 
 // Keeps the page that byte `offset` lies in, in memory, to be used in place. Pages in use do not leave, so that they
 // may not fill the cache. 0, or -1 and then `page->data` is NULL.
 //
-// # Safety
-// `file` is null or open, and stays open until the page is given back. `page` is null or may be written, and holds no
+// `file` is NULL or open, and stays open until the page is given back. `page` is NULL or may be written, and holds no
 // pinned page.
 int32_t wharf_pin(const wharf_file *file,
                   uint64_t offset,
@@ -499,8 +455,7 @@ int32_t wharf_pin(const wharf_file *file,
 
 // Copies `count` bytes of the page, from byte `from` of it on: those of one moment, whoever writes. 0, or -1.
 //
-// # Safety
-// `page` is null or was filled by `wharf_pin` on this thread; `out` has room for `count` bytes.
+// `page` is NULL or was filled by `wharf_pin` on this thread; `out` has room for `count` bytes.
 int32_t wharf_page_read(const wharf_page *page,
                         size_t from,
                         void *out,
@@ -508,8 +463,7 @@ int32_t wharf_page_read(const wharf_page *page,
 
 // Gives the page back. NULL, and a page that is not pinned, are nothing.
 //
-// # Safety
-// `page` is null or was filled by `wharf_pin` on this thread.
+// `page` is NULL or was filled by `wharf_pin` on this thread.
 void wharf_unpin(wharf_page *page);
 
 #ifdef __cplusplus

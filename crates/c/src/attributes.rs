@@ -9,8 +9,7 @@ use crate::mount::{path, wharf_mount};
 
 /// Gives what `from` names, a symbolic link itself, the second name `to`. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `from` and `to` are null or end with a zero.
+/// `mount` is NULL or open; `from` and `to` are NULL or end with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_link(
     mount: *const wharf_mount,
@@ -28,8 +27,7 @@ pub unsafe extern "C" fn wharf_fs_link(
 
 /// Makes a symbolic link to `target` at a path. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `target` and `path` are null or end with a zero.
+/// `mount` is NULL or open; `target` and `path` are NULL or end with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_symlink(
     mount: *const wharf_mount,
@@ -51,8 +49,7 @@ pub unsafe extern "C" fn wharf_fs_symlink(
 
 /// Where a symbolic link leads: up to `count` bytes of it, without a zero behind them. How many there are in all, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero; `out` has room for `count` bytes.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero; `out` has room for `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_readlink(
     mount: *const wharf_mount,
@@ -69,8 +66,7 @@ pub unsafe extern "C" fn wharf_fs_readlink(
 
 /// Sets the permission bits of what a path names. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_chmod(
     mount: *const wharf_mount,
@@ -87,8 +83,7 @@ pub unsafe extern "C" fn wharf_fs_chmod(
 
 /// Gives what a path names, a symbolic link itself, to a user and a group. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_chown(
     mount: *const wharf_mount,
@@ -106,8 +101,7 @@ pub unsafe extern "C" fn wharf_fs_chown(
 
 /// Sets when what a path names was read and changed last, in nanoseconds since 1970. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_set_times(
     mount: *const wharf_mount,
@@ -125,8 +119,7 @@ pub unsafe extern "C" fn wharf_fs_set_times(
 
 /// The value of an extended attribute of what a path names: up to `count` bytes of it. How many there are in all, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` and `name` are null or end with a zero; `out` has room for `count` bytes.
+/// `mount` is NULL or open; `path` and `name` are NULL or end with a zero; `out` has room for `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_getxattr(
     mount: *const wharf_mount,
@@ -151,8 +144,7 @@ pub unsafe extern "C" fn wharf_fs_getxattr(
 
 /// Sets an extended attribute of what a path names to a value of `count` bytes. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` and `name` are null or end with a zero; `value` has `count` bytes.
+/// `mount` is NULL or open; `path` and `name` are NULL or end with a zero; `value` has `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_setxattr(
     mount: *const wharf_mount,
@@ -176,8 +168,7 @@ pub unsafe extern "C" fn wharf_fs_setxattr(
 
 /// Takes an extended attribute of what a path names away. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` and `name` are null or end with a zero.
+/// `mount` is NULL or open; `path` and `name` are NULL or end with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_removexattr(
     mount: *const wharf_mount,
@@ -200,8 +191,7 @@ pub unsafe extern "C" fn wharf_fs_removexattr(
 /// The names of the extended attributes of what a path names, each with a zero behind it: up to `count` bytes of them. How
 /// many there are in all, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero; `out` has room for `count` bytes.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero; `out` has room for `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_listxattr(
     mount: *const wharf_mount,

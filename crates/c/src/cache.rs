@@ -90,8 +90,7 @@ pub struct wharf_cache_statistics {
 
 /// Fills `options` with what is good for most: 64 MiB, a fifth of it dirty at most, 256 files, 256 threads.
 ///
-/// # Safety
-/// `options` is null or may be written.
+/// `options` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_options) {
     let PageCacheOptions {
@@ -122,8 +121,7 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
 
 /// Makes a cache; `options` may be NULL. NULL if it cannot be made. Free it by wharf_cache_free.
 ///
-/// # Safety
-/// `options` is null or filled.
+/// `options` is NULL or filled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_cache_new(options: *const wharf_cache_options) -> *mut wharf_cache {
     // SAFETY: the caller's promise.
@@ -160,8 +158,7 @@ fn known_options(options: &wharf_cache_options) -> Result<PageCacheOptions, Fail
 
 /// Gives the cache up; its memory goes when its last file is closed. NULL is nothing.
 ///
-/// # Safety
-/// `cache` is null or came from `wharf_cache_new`, and is not used again.
+/// `cache` is NULL or came from `wharf_cache_new`, and is not used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_cache_free(cache: *mut wharf_cache) {
     if !cache.is_null() {
@@ -172,8 +169,7 @@ pub unsafe extern "C" fn wharf_cache_free(cache: *mut wharf_cache) {
 
 /// Says what was done so far. 0, or -1.
 ///
-/// # Safety
-/// `cache` is null or a cache; `out` is null or may be written.
+/// `cache` is NULL or a cache; `out` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_cache_get_statistics(
     cache: *const wharf_cache,

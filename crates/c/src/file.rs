@@ -53,8 +53,7 @@ pub(crate) unsafe fn bytes_mut<'a>(
 /// Opens a file or a block device; `flags` is 0, WHARF_CREATE or WHARF_READ_ONLY. NULL if it cannot. A file that is
 /// open already, by whatever path, is the same file.
 ///
-/// # Safety
-/// `cache` is null or a cache; `path` is null or ends with a zero.
+/// `cache` is NULL or a cache; `path` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_open(
     cache: *mut wharf_cache,
@@ -83,8 +82,7 @@ pub unsafe extern "C" fn wharf_open(
 
 /// Another handle of the same file. NULL if `file` is.
 ///
-/// # Safety
-/// `file` is null or open.
+/// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_dup(file: *const wharf_file) -> *mut wharf_file {
     // SAFETY: the caller's promise.
@@ -93,8 +91,7 @@ pub unsafe extern "C" fn wharf_dup(file: *const wharf_file) -> *mut wharf_file {
 
 /// Makes everything durable and ends the handle, also if it fails. 0, or -1 if something could not be written.
 ///
-/// # Safety
-/// `file` is null or open, has no pages in use, and is not used again.
+/// `file` is NULL or open, has no pages in use, and is not used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_close(file: *mut wharf_file) -> i32 {
     if file.is_null() {
@@ -107,8 +104,7 @@ pub unsafe extern "C" fn wharf_close(file: *mut wharf_file) -> i32 {
 
 /// The length in bytes, with what was written and not yet synced; 0 if `file` is NULL.
 ///
-/// # Safety
-/// `file` is null or open.
+/// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_length(file: *const wharf_file) -> u64 {
     // SAFETY: the caller's promise.
@@ -120,8 +116,7 @@ pub unsafe extern "C" fn wharf_length(file: *const wharf_file) -> u64 {
 
 /// Reads up to `count` bytes from byte `offset` on. How many there were, fewer only at the end of the file; or -1.
 ///
-/// # Safety
-/// `file` is null or open; `out` has room for `count` bytes.
+/// `file` is NULL or open; `out` has room for `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_read_at(
     file: *const wharf_file,
@@ -140,8 +135,7 @@ pub unsafe extern "C" fn wharf_read_at(
 /// Writes `count` bytes from byte `offset` on, all of them; the file grows if need be. 0, or -1, and then each page of
 /// the range is old or new. Durable after the next wharf_sync.
 ///
-/// # Safety
-/// `file` is null or open; `data` has `count` bytes.
+/// `file` is NULL or open; `data` has `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_write_at(
     file: *const wharf_file,
@@ -160,8 +154,7 @@ pub unsafe extern "C" fn wharf_write_at(
 /// Makes durable what was written before, by any thread, and the length. 0, or -1 if a page could not be written, now
 /// or since this handle's last sync; it stays dirty, and the next sync tries it again.
 ///
-/// # Safety
-/// `file` is null or open.
+/// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_sync(file: *const wharf_file) -> i32 {
     // SAFETY: the caller's promise.
@@ -171,8 +164,7 @@ pub unsafe extern "C" fn wharf_sync(file: *const wharf_file) -> i32 {
 
 /// As wharf_sync, but times of the file need not be durable.
 ///
-/// # Safety
-/// `file` is null or open.
+/// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_sync_data(file: *const wharf_file) -> i32 {
     // SAFETY: the caller's promise.
@@ -182,8 +174,7 @@ pub unsafe extern "C" fn wharf_sync_data(file: *const wharf_file) -> i32 {
 
 /// As wharf_sync, of `bytes` bytes from byte `offset` on: what was written elsewhere may stay dirty.
 ///
-/// # Safety
-/// `file` is null or open.
+/// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_sync_range(file: *const wharf_file, offset: u64, bytes: u64) -> i32 {
     // SAFETY: the caller's promise.
@@ -193,8 +184,7 @@ pub unsafe extern "C" fn wharf_sync_range(file: *const wharf_file, offset: u64, 
 
 /// Cuts the file to `bytes` bytes, or makes it longer, with zeros. 0, or -1.
 ///
-/// # Safety
-/// `file` is null or open.
+/// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_truncate(file: *const wharf_file, bytes: u64) -> i32 {
     // SAFETY: the caller's promise.
@@ -205,8 +195,7 @@ pub unsafe extern "C" fn wharf_truncate(file: *const wharf_file, bytes: u64) -> 
 /// Says what the program is going to do with `bytes` bytes from byte `offset` on: WHARF_WILL_NEED or WHARF_DONT_NEED.
 /// 0, or -1.
 ///
-/// # Safety
-/// `file` is null or open.
+/// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_advise(
     file: *const wharf_file,

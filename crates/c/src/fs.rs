@@ -119,8 +119,7 @@ pub(crate) unsafe fn at_path<T: Send + 'static>(
 /// O_NOFOLLOW; one that is made has the permission bits `mode`, without any mask. A descriptor of this mount, the least
 /// that is free, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_open(
     mount: *const wharf_mount,
@@ -142,8 +141,7 @@ pub unsafe extern "C" fn wharf_fs_open(
 
 /// Closes a descriptor. Nothing is made durable by it. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open.
+/// `mount` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_close(mount: *const wharf_mount, descriptor: i32) -> i32 {
     // SAFETY: the caller's promise.
@@ -153,8 +151,7 @@ pub unsafe extern "C" fn wharf_fs_close(mount: *const wharf_mount, descriptor: i
 
 /// Reads up to `count` bytes from byte `offset` on. How many there were, fewer only at the end of the file; or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `out` has room for `count` bytes.
+/// `mount` is NULL or open; `out` has room for `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_pread(
     mount: *const wharf_mount,
@@ -185,8 +182,7 @@ pub unsafe extern "C" fn wharf_fs_pread(
 /// Writes `count` bytes from byte `offset` on, or at the end if it was opened with O_APPEND. How many, fewer only if there
 /// is no room for more; or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `data` has `count` bytes.
+/// `mount` is NULL or open; `data` has `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_pwrite(
     mount: *const wharf_mount,
@@ -208,8 +204,7 @@ pub unsafe extern "C" fn wharf_fs_pwrite(
 /// Writes `count` bytes, at most 1 MiB, at the end of the file, wherever that is then. Byte where they begin, or -1: ENOSPC if
 /// there was room for some of them alone, which are there then.
 ///
-/// # Safety
-/// `mount` is null or open; `data` has `count` bytes.
+/// `mount` is NULL or open; `data` has `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_append(
     mount: *const wharf_mount,
@@ -230,8 +225,7 @@ pub unsafe extern "C" fn wharf_fs_append(
 /// Makes a file's bytes and attributes durable, and all that was done to names before. 0, or -1: then nothing is changed
 /// any more.
 ///
-/// # Safety
-/// `mount` is null or open.
+/// `mount` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_fsync(mount: *const wharf_mount, descriptor: i32) -> i32 {
     // SAFETY: the caller's promise.
@@ -244,8 +238,7 @@ pub unsafe extern "C" fn wharf_fs_fsync(mount: *const wharf_mount, descriptor: i
 
 /// Sets the length of an open file. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open.
+/// `mount` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_truncate(
     mount: *const wharf_mount,
@@ -276,8 +269,7 @@ unsafe fn tell(found: Result<Attributes, Failure>, out: *mut wharf_stat) -> i32 
 
 /// The attributes of what a path names; of a symbolic link itself if `follow` is 0. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero; `out` is null or may be written.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero; `out` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_stat(
     mount: *const wharf_mount,
@@ -296,8 +288,7 @@ pub unsafe extern "C" fn wharf_fs_stat(
 
 /// The attributes of an open file. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `out` is null or may be written.
+/// `mount` is NULL or open; `out` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_fstat(
     mount: *const wharf_mount,
@@ -314,8 +305,7 @@ pub unsafe extern "C" fn wharf_fs_fstat(
 
 /// Makes a directory with the permission bits `mode`. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_mkdir(
     mount: *const wharf_mount,
@@ -332,8 +322,7 @@ pub unsafe extern "C" fn wharf_fs_mkdir(
 
 /// Removes an empty directory. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_rmdir(mount: *const wharf_mount, path: *const c_char) -> i32 {
     // SAFETY: the caller's promise.
@@ -342,8 +331,7 @@ pub unsafe extern "C" fn wharf_fs_rmdir(mount: *const wharf_mount, path: *const 
 
 /// Removes the name of what is no directory. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_unlink(mount: *const wharf_mount, path: *const c_char) -> i32 {
     // SAFETY: the caller's promise.
@@ -352,8 +340,7 @@ pub unsafe extern "C" fn wharf_fs_unlink(mount: *const wharf_mount, path: *const
 
 /// Gives something another name, in one step. `flags` is 0, WHARF_NO_REPLACE or WHARF_EXCHANGE. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `from` and `to` are null or end with a zero.
+/// `mount` is NULL or open; `from` and `to` are NULL or end with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_rename(
     mount: *const wharf_mount,
@@ -380,8 +367,7 @@ pub unsafe extern "C" fn wharf_fs_rename(
 /// Calls `each` for all entries of a directory, without `.` and `..`, on this thread; it may use the mount. 0 after the
 /// last one; what `each` gave if that is not 0; or -1.
 ///
-/// # Safety
-/// `mount` is null or open; `path` is null or ends with a zero; `each` can be called with `context`.
+/// `mount` is NULL or open; `path` is NULL or ends with a zero; `each` can be called with `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_fs_list(
     mount: *const wharf_mount,

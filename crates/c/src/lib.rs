@@ -16,7 +16,10 @@
 //! Rules of all calls: what fails gives -1 or `NULL`, sets `errno`, and leaves a message that
 //! `wharf_error` gives. A null pointer where there may be none is `EINVAL`. Handles may be used by any thread.
 
-#![allow(non_camel_case_types)] // the names are C's
+#![allow(non_camel_case_types)]
+// the names are C's
+// The header has these comments as they are, and C programmers know no such section: the last sentence of each says it.
+#![allow(clippy::missing_safety_doc)]
 
 mod attributes;
 mod cache;

@@ -134,8 +134,7 @@ pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a [u8], Failure> 
 /// Makes a drive of `bytes` bytes in a new file, with a file system that belongs to whoever runs the program. 0, or -1:
 /// EEXIST if there is a file.
 ///
-/// # Safety
-/// `image` is null or ends with a zero.
+/// `image` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_mount_make(image: *const c_char, bytes: u64) -> i32 {
     // SAFETY: the caller's promise.
@@ -149,8 +148,7 @@ pub unsafe extern "C" fn wharf_mount_make(image: *const c_char, bytes: u64) -> i
 /// Opens the file system of an image, with a drive and a thread of its own. NULL if it cannot: EBUSY if somebody has it.
 /// The program has the rights of root in it. End it by wharf_mount_close.
 ///
-/// # Safety
-/// `image` is null or ends with a zero.
+/// `image` is NULL or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_mount_open(image: *const c_char) -> *mut wharf_mount {
     // SAFETY: the caller's promise.
@@ -160,8 +158,7 @@ pub unsafe extern "C" fn wharf_mount_open(image: *const c_char) -> *mut wharf_mo
 
 /// Closes what is open, makes everything durable and ends the drive, also if it fails. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open, and is not used again.
+/// `mount` is NULL or open, and is not used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_mount_close(mount: *mut wharf_mount) -> i32 {
     if mount.is_null() {
@@ -178,8 +175,7 @@ pub unsafe extern "C" fn wharf_mount_close(mount: *mut wharf_mount) -> i32 {
 
 /// Makes everything durable that was done before. 0, or -1.
 ///
-/// # Safety
-/// `mount` is null or open.
+/// `mount` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_mount_sync(mount: *const wharf_mount) -> i32 {
     // SAFETY: the caller's promise.

@@ -50,8 +50,7 @@ impl wharf_page {
 /// Keeps the page that byte `offset` lies in, in memory, to be used in place. Pages in use do not leave, so that they
 /// may not fill the cache. 0, or -1 and then `page->data` is NULL.
 ///
-/// # Safety
-/// `file` is null or open, and stays open until the page is given back. `page` is null or may be written, and holds no
+/// `file` is NULL or open, and stays open until the page is given back. `page` is NULL or may be written, and holds no
 /// pinned page.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_pin(
@@ -82,8 +81,7 @@ pub unsafe extern "C" fn wharf_pin(
 
 /// Copies `count` bytes of the page, from byte `from` of it on: those of one moment, whoever writes. 0, or -1.
 ///
-/// # Safety
-/// `page` is null or was filled by `wharf_pin` on this thread; `out` has room for `count` bytes.
+/// `page` is NULL or was filled by `wharf_pin` on this thread; `out` has room for `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_page_read(
     page: *const wharf_page,
@@ -110,8 +108,7 @@ pub unsafe extern "C" fn wharf_page_read(
 
 /// Gives the page back. NULL, and a page that is not pinned, are nothing.
 ///
-/// # Safety
-/// `page` is null or was filled by `wharf_pin` on this thread.
+/// `page` is NULL or was filled by `wharf_pin` on this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_unpin(page: *mut wharf_page) {
     // SAFETY: the caller's promise.

@@ -13,6 +13,8 @@ use crate::error::PageCacheError;
 use crate::open_file::OpenFile;
 use crate::opening::Access;
 use crate::table::Closed;
+#[cfg(feature = "tokio")]
+use crate::thread::with_context_now;
 use crate::thread::{ThreadContext, with_context};
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -140,6 +142,25 @@ impl File {
         self.with_context(|context| self.read_now(context, extent, &mut out[..count]))
     }
 
+    /// As [`File::read_cached`], for threads of which there may be more than the cache has room for: one that gets no place finds
+    /// nothing.
+    #[cfg(feature = "tokio")]
+    pub(super) fn read_without_wait(
+        &self,
+        out: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, PageCacheError> {
+        self.check_read()?;
+        let left = self.open.len().saturating_sub(offset);
+        let count = left.min(out.len() as u64) as usize;
+        if count == 0 {
+            return Ok(0);
+        }
+        let extent = Extent::new(offset, count as u64);
+        let read = |context: &Rc<ThreadContext>| self.read_now(context, extent, &mut out[..count]);
+        Ok(with_context_now(&self.cache.core, read).unwrap_or(0))
+    }
+
     /// Reads page by page without a lock, as far as the pages are there; gives how many bytes.
     #[inline]
     fn read_now(&self, context: &ThreadContext, extent: Extent, out: &mut [u8]) -> usize {
@@ -190,8 +211,9 @@ impl File {
         }
     }
 
+    /// The error of a read up to byte `end`, which the file has not.
     #[cold]
-    fn ends_before(&self, end: u64) -> PageCacheError {
+    pub(super) fn ends_before(&self, end: u64) -> PageCacheError {
         PageCacheError::UnexpectedEof {
             name: self.open.name().into(),
             end,

@@ -6,6 +6,7 @@
 // | `error.rs` | what can go wrong, and what the standard library calls it |
 // | `file.rs`, `streams.rs` | a file: reads, writes, sync, length, pins; as a stream |
 // | `thread.rs` | what a thread has of a cache |
+// | `tasks.rs`, `bytes.rs`, `metrics.rs` | what features add: files for tasks, `Bytes`, statistics for a recorder |
 // | `background.rs` | the cache's own thread |
 // | `channels.rs` | its channels to the files, on one ring: what lies below the cache |
 // | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
@@ -13,14 +14,20 @@
 // The cache itself is `wharf_host::scale`, as in the lab.
 
 mod background;
+#[cfg(feature = "bytes")]
+mod bytes;
 mod channels;
 mod error;
 mod file;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod open_file;
 mod opening;
 mod options;
 mod streams;
 mod table;
+#[cfg(feature = "tokio")]
+mod tasks;
 mod thread;
 
 use std::path::Path;
@@ -28,7 +35,7 @@ use std::sync::Arc;
 
 use wharf_host::design::{DesignConfig, Reclaim};
 use wharf_host::dflush::Balance;
-use wharf_host::key::FILES_MAX;
+use wharf_host::key::{FILES_MAX, PAGES_MAX};
 use wharf_host::scale::shared::{Shape, Shared};
 use wharf_runtime::sync::Ordering;
 use wharf_storage::target::DEPTH_MAX;
@@ -42,6 +49,8 @@ use open_file::OpenFile;
 use opening::Access;
 pub use opening::OpenOptions;
 pub use options::PageCacheOptions;
+#[cfg(feature = "tokio")]
+pub use tasks::{AsyncFile, WaitingThreads};
 use thread::Core;
 pub use wharf_host::design::Replacement;
 pub use wharf_host::error::IoError;
@@ -240,6 +249,11 @@ impl PageCache {
         can_grow: bool,
         access: Access,
     ) -> Result<File, PageCacheError> {
+        let (end, room) = (target.size_bytes(), PAGES_MAX * PAGE_BYTES as u64);
+        if end > room {
+            let name = target.info().name.clone();
+            return Err(PageCacheError::NoRoom { name, end, room });
+        }
         let core = &self.handle.core;
         let make = |number| OpenFile::new(target.clone(), number, can_grow);
         let open = core.table.open(id, make)?;

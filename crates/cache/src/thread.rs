@@ -127,10 +127,6 @@ pub(super) struct ThreadContext {
 }
 
 impl ThreadContext {
-    fn take(core: &Arc<Core>) -> Result<ThreadContext, PageCacheError> {
-        Ok(ThreadContext::with_number(core, core.context()?))
-    }
-
     /// The context of the cache's own thread.
     pub fn of_service(core: &Arc<Core>) -> ThreadContext {
         ThreadContext::with_number(core, core.threads_max())
@@ -231,20 +227,37 @@ pub(super) fn with_context<R>(
     let found = CONTEXTS.try_with(|contexts| contexts.borrow().iter().find(is_ours).cloned());
     match found {
         Ok(Some(context)) => Ok(f(&context)),
-        _ => attach(core).map(|context| f(&context)),
+        _ => Ok(f(&attach(core, core.context()?))),
     }
 }
 
-/// Takes a context, and leaves those of caches that are gone. A thread that is ending has it for this once.
+/// As [`with_context`], without a wait: nothing if the thread has no context, and none is free.
+#[cfg(feature = "tokio")]
+pub(super) fn with_context_now<R>(
+    core: &Arc<Core>,
+    f: impl FnOnce(&Rc<ThreadContext>) -> R,
+) -> Option<R> {
+    let is_ours = |context: &&Rc<ThreadContext>| Arc::ptr_eq(&context.core, core);
+    let found = CONTEXTS.try_with(|contexts| contexts.borrow().iter().find(is_ours).cloned());
+    match found {
+        Ok(Some(context)) => Some(f(&context)),
+        _ => {
+            let number = core.free().pop()?;
+            Some(f(&attach(core, number)))
+        }
+    }
+}
+
+/// Gives the thread a context, and leaves those of caches that are gone. A thread that is ending has it for this once.
 #[cold]
-fn attach(core: &Arc<Core>) -> Result<Rc<ThreadContext>, PageCacheError> {
-    let context = Rc::new(ThreadContext::take(core)?);
+fn attach(core: &Arc<Core>, number: u32) -> Rc<ThreadContext> {
+    let context = Rc::new(ThreadContext::with_number(core, number));
     let _ = CONTEXTS.try_with(|contexts| {
         let mut contexts = contexts.borrow_mut();
         contexts.retain(|context| !context.core.closed.load(Ordering::Relaxed));
         contexts.push(context.clone());
     });
-    Ok(context)
+    context
 }
 
 /// Leaves the calling thread's contexts of caches that are gone.

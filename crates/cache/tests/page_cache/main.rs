@@ -3,6 +3,7 @@
 mod background;
 mod crashes;
 mod errors;
+mod features;
 mod files;
 mod hostile;
 mod like_std;

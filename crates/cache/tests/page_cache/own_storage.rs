@@ -171,6 +171,38 @@ fn storage_that_is_fixed_or_read_only_stays_so() {
     assert!(matches!(none, Err(PageCacheError::Option { .. })));
 }
 
+/// Storage that says that it is longer than pages have numbers.
+struct Endless(u64);
+
+impl Storage for Endless {
+    fn name(&self) -> String {
+        "endless".into()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0)
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], _: u64) -> io::Result<()> {
+        buf.fill(7);
+        Ok(())
+    }
+}
+
+#[test]
+fn storage_that_is_too_long_is_refused_and_all_of_the_longest_is_read() {
+    let cache = small(16);
+    let refused = cache.open_storage(Arc::new(Endless(u64::MAX)), 1);
+    let Err(PageCacheError::NoRoom { room: most, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    let file = cache.open_storage(Arc::new(Endless(most)), 1).unwrap();
+    let mut out = [0; 3];
+    file.read_exact_at(&mut out, most - 3).unwrap();
+    assert_eq!(out, [7; 3]);
+    assert_eq!(file.read_at(&mut out, u64::MAX).unwrap(), 0);
+}
+
 /// A run of pages that is read ahead is one call, where each page would be one.
 #[test]
 fn neighbours_are_one_call() {
