@@ -13,7 +13,7 @@ use super::{Cli, Failure, input, print};
 const COMMANDS: &[(&str, &[&str])] = &[
     (
         "Compare in virtual or real time",
-        &["compare", "mrc", "reproduce", "calibrate"],
+        &["compare", "mrc", "sweep", "reproduce", "calibrate"],
     ),
     (
         "What there is",
@@ -163,6 +163,7 @@ Examples:
   wharf compare webmail --drive tlc --set drive.timing.read_ns=25us
   wharf compare lun0 --requests 50k --designs lru,indexless
   wharf compare varmail --view files --designs kernel,stor --json -
+  wharf compare zipf --cache 1%,5%,20% --set design.clock.replacement=clock,arc,s3-fifo --html sweep.html
 
 `wharf designs` says what each design is, `wharf workloads` each workload, `wharf drive list` each drive.",
     ),
@@ -175,6 +176,16 @@ Examples:
   wharf mrc my-trace.csv.gz --html curves.html
   wharf mrc zipf --requests 1M --policies lru,arc,belady --sizes 1%,10%,64MiB
   wharf mrc my-trace.csv.gz --sample 1% --json curves.json",
+    ),
+    (
+        &["sweep", "run"],
+        &[],
+        "\
+Examples:
+
+  wharf sweep run sweep.toml --out rows
+  wharf sweep run sweep.toml --shard 2/8 --resume --out rows
+  wharf sweep merge rows --html sweep.html --json sweep.json",
     ),
     (
         &["reproduce"],
