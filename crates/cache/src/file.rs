@@ -584,6 +584,22 @@ impl PageGuard<'_> {
             .read_pinned(self.file.open.number, self.frame, &span, out);
         assert!(done, "a pinned page stays");
     }
+
+    /// Writes bytes of the page, from byte `from` of it on: a reader sees all of them or none. The page is there, so that nothing is read
+    /// from storage; what lies behind the end of the file makes it longer.
+    ///
+    /// # Errors
+    /// As [`File::write_all_at`].
+    ///
+    /// # Panics
+    /// If they do not lie within the page.
+    pub fn write(&self, from: usize, data: &[u8]) -> Result<(), PageCacheError> {
+        assert!(
+            from <= PAGE_BYTES && data.len() <= PAGE_BYTES - from,
+            "within the page"
+        );
+        self.file.write_all_at(data, self.offset() + from as u64)
+    }
 }
 
 impl std::fmt::Debug for PageGuard<'_> {

@@ -78,3 +78,31 @@ fn guards_that_fill_the_memory_are_an_error_and_no_more() {
     assert_eq!(file.read_at(&mut out, 30 * PAGE as u64).unwrap(), PAGE);
     assert_eq!(out, [7; PAGE]);
 }
+
+/// Also while all other pages have guards, so that nothing could be brought in.
+#[test]
+fn a_guard_writes_what_it_reads_and_what_the_file_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let cache = small(16);
+    let file = create(&cache, &path);
+    file.set_len(16 * PAGE as u64).unwrap();
+    let guards: Vec<_> = (0..16)
+        .map(|page| file.pin(page * PAGE as u64).unwrap())
+        .collect();
+    for (number, guard) in guards.iter().enumerate() {
+        guard.write(PAGE - 3, &[number as u8 + 1; 3]).unwrap();
+        let mut out = [0; 4];
+        guard.read(PAGE - 4, &mut out);
+        assert_eq!((out[0], out[3]), (0, number as u8 + 1));
+    }
+    drop(guards);
+    let reader = cache.open(&path).unwrap();
+    let refused = reader.pin(0).unwrap().write(0, b"x");
+    assert!(matches!(refused, Err(PageCacheError::ReadOnly { .. })));
+    drop(reader);
+    file.close().unwrap();
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!(bytes.len(), 16 * PAGE);
+    assert!((1..=16).all(|page| bytes[page * PAGE - 3..page * PAGE] == [page as u8; 3]));
+}

@@ -3,6 +3,8 @@
 mod background;
 mod crashes;
 mod errors;
+// Executors of others are not what ThreadSanitizer is to watch.
+#[cfg(not(tsan))]
 mod features;
 mod files;
 mod hostile;
