@@ -14,7 +14,7 @@ use wharf_lab::curves::Curves;
 use wharf_lab::result::Comparison;
 use wharf_workload::Request;
 
-pub use super::Failure;
+use super::Failure;
 use super::trace::{Reading, open, unreadable};
 use super::{compare as compare_command, mrc as mrc_command};
 
