@@ -14,7 +14,7 @@ use wharf_host::design::Role;
 use wharf_runtime::worker::side_by_side;
 use wharf_workload::textbook::belady;
 
-use crate::config::config_hash;
+use crate::config::ConfigHash;
 use crate::designs::DesignEntry;
 use crate::input::Plan;
 use crate::progress::Bars;
@@ -59,18 +59,51 @@ impl Request {
             return None;
         }
         let (design, seed) = (number / self.plans.len(), number % self.plans.len());
-        let (design, plan) = (self.designs[design], &self.plans[seed]);
-        let setup = Setup {
-            seed: self.setup.seed.wrapping_add(seed as u64),
-            ..self.setup.clone()
-        };
-        let progress = bars.start(design.name, plan.request_count());
-        let made = (design.run)(&setup, plan, progress, stop);
+        let made = self.with_seed(self.designs[design], seed, bars, stop);
         // The first failure is the report: no other run counts any more.
         if made.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
         Some(made)
+    }
+
+    /// Runs a design with the seed of this number.
+    fn with_seed(
+        &self,
+        design: &DesignEntry,
+        seed: usize,
+        bars: &Bars,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Row, RunError> {
+        let plan = &self.plans[seed];
+        let setup = Setup {
+            seed: self.setup.seed.wrapping_add(seed as u64),
+            ..self.setup.clone()
+        };
+        let progress = bars.start(design.name, plan.request_count());
+        (design.run)(&setup, plan, progress, stop)
+    }
+
+    /// Runs a design with every seed, one after another; nothing if it is stopped before the last one.
+    pub(crate) fn over_seeds(
+        &self,
+        design: &DesignEntry,
+        bars: &Bars,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Option<Row>, RunError> {
+        let mut rows = Vec::new();
+        for seed in 0..self.plans.len() {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            rows.push(self.with_seed(design, seed, bars, stop)?);
+        }
+        Ok(Some(Row::over_seeds(&rows)))
+    }
+
+    /// Hash of drives, host and costs.
+    pub(crate) fn config_hash(&self) -> ConfigHash {
+        self.setup.config_hash()
     }
 }
 
@@ -111,11 +144,6 @@ fn describe(request: &Request) -> Comparison {
     let (setup, plan) = (&request.setup, &request.plans[0]);
     let others = setup.devices.iter();
     let others = others.filter(|group| group.role != Role::Cache);
-    let drives: Vec<_> = setup
-        .devices
-        .iter()
-        .map(|group| (group.role, &group.drive))
-        .collect();
     let mut notes = plan.notes.clone();
     notes.push(match &setup.prepare {
         Prepare::Empty => {
@@ -160,13 +188,11 @@ fn describe(request: &Request) -> Comparison {
         more_drives: others.map(drives_of).collect(),
         cache_bytes: setup.cache_bytes,
         cache_spec: request.cache_spec.clone(),
-        config_hash: config_hash(&drives, &setup.host, &setup.costs).to_string(),
-        cost_table: setup.engine.is_virtual().then(|| CostTable {
-            name: setup.costs.name.clone(),
-            machine: setup.costs.machine.clone(),
-            date: setup.costs.date.clone(),
-            commit: setup.costs.commit.clone(),
-        }),
+        config_hash: request.config_hash().to_string(),
+        cost_table: setup
+            .engine
+            .is_virtual()
+            .then(|| CostTable::of(&setup.costs)),
         commit: request.commit.clone(),
         notes,
         rows: Vec::new(),

@@ -13,6 +13,7 @@
 //! | [`curves`] | what replacement policies hit of a trace, over the size of a cache |
 //! | [`calibrate`] | what each operation costs on this machine; predictions beside measurements |
 //! | [`reproduce`] | a paper's figures, obtained here |
+//! | [`sweep`] | every combination of some values, on threads and on machines that share a directory |
 //! | [`progress`] | the line on the terminal |
 
 pub mod calibrate;
@@ -28,3 +29,4 @@ pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod result;
+pub mod sweep;

@@ -185,6 +185,18 @@ pub struct CostTable {
     pub commit: String,
 }
 
+impl CostTable {
+    /// The labels of these costs.
+    pub fn of(costs: &wharf_runtime::CostTable) -> CostTable {
+        CostTable {
+            name: costs.name.clone(),
+            machine: costs.machine.clone(),
+            date: costs.date.clone(),
+            commit: costs.commit.clone(),
+        }
+    }
+}
+
 /// Whether a row's times were computed or observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

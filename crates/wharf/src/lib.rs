@@ -15,6 +15,7 @@
 //! * [`audit`]: what programs ask of the kernel about a drive that it does not know
 //! * [`storage`]: files, devices, memory and arrays of them
 //! * [`nbd`], [`serve`]: a server of the NBD protocol, and what it serves
+//! * [`sweep`]: every combination of some values, as rows
 //! * [`lab`]: builds systems, replays, compares, reports
 
 pub use wharf_cache as page_cache;
@@ -34,5 +35,6 @@ pub mod flash_cache;
 mod random;
 pub mod serve;
 pub mod store;
+pub mod sweep;
 
 pub use page_cache::PageCache;

@@ -8,6 +8,8 @@
 //! machine, date, commit and spreads, and the path of an image.
 
 use std::fmt;
+use std::io::{self, Read};
+use std::path::Path;
 
 use serde::{Serialize, Serializer};
 use toml::Value;
@@ -89,6 +91,21 @@ pub fn text_hash(text: &str) -> ConfigHash {
     ConfigHash(fnv1a(text.as_bytes()))
 }
 
+/// Hashes the contents of a file.
+///
+/// # Errors
+/// It cannot be read.
+pub fn file_hash(path: &Path) -> io::Result<ConfigHash> {
+    let (mut file, mut hash) = (std::fs::File::open(path)?, NO_BYTES);
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(ConfigHash(hash)),
+            count => hash = more(hash, &buffer[..count]),
+        }
+    }
+}
+
 /// How the keys of the drives of a role begin.
 fn prefix(role: Role) -> &'static str {
     match role {
@@ -127,7 +144,15 @@ fn canonical(drives: &[(Role, &DriveConfig)], host: &HostConfig, costs: &CostTab
 
 /// FNV-1a of Fowler, Noll and Vo, 64 bits.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    more(NO_BYTES, bytes)
+}
+
+/// The hash of no bytes.
+const NO_BYTES: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// The hash of bytes behind others.
+fn more(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
@@ -149,6 +174,15 @@ mod tests {
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn a_file_is_hashed_as_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, bytes) = (folder.path().join("f"), vec![7; 100_000]);
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(file_hash(&path).unwrap(), ConfigHash(fnv1a(&bytes)));
+        assert!(file_hash(folder.path()).is_err());
     }
 
     #[test]

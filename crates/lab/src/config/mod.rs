@@ -39,7 +39,7 @@ use wharf_runtime::CostTable;
 
 pub use design::DesignTables;
 pub use error::ConfigError;
-pub use hash::{ConfigHash, config_hash, text_hash};
+pub use hash::{ConfigHash, config_hash, file_hash, text_hash};
 pub use host::{ArrayLayout, CacheOf, HostConfig, HostRangeError, IdleConfig};
 pub(crate) use kinds::Fault;
 pub use load::Provenance;

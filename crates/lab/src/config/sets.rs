@@ -8,7 +8,7 @@ use super::error::ConfigError;
 use super::host::HostConfig;
 use super::kinds::Kind;
 use super::nearest::nearest;
-use super::schema::Schema;
+use super::schema::{Given, Schema};
 
 /// How the command line is named as a place.
 pub(super) const SET: &str = "--set";
@@ -69,6 +69,12 @@ impl Sets {
         Ok(sets)
     }
 
+    /// True if each is a value that its key takes as it stands, whatever the others are.
+    pub(crate) fn are_values(&self) -> bool {
+        let mut drives = self.drive.iter().chain(&self.backing);
+        drives.all(takes::<DriveConfig>) && self.host.iter().all(takes::<HostConfig>)
+    }
+
     /// The changes of the drives behind the role `backing`, as those of a drive.
     #[must_use]
     pub fn of_backing(&self) -> Sets {
@@ -77,6 +83,18 @@ impl Sets {
             ..Sets::default()
         }
     }
+}
+
+/// True if the key exists and takes the value.
+fn takes<T: Kind>(set: &Setting) -> bool {
+    let schema = Schema::of(&T::reference());
+    let value = || {
+        schema
+            .convert(&set.key, &Given::Text(set.value.clone()))
+            .ok()
+    };
+    let fits = |value| schema.reference_with(&set.key, value).try_into::<T>();
+    schema.has(&set.key) && value().is_some_and(|value| fits(value).is_ok())
 }
 
 /// A key of a configuration as the command line has it.

@@ -9,7 +9,7 @@ use wharf_host::volume::Layout;
 use wharf_runtime::CostTable;
 
 use super::Engine;
-use crate::config::HostConfig;
+use crate::config::{ConfigHash, HostConfig, config_hash};
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
@@ -169,6 +169,13 @@ impl Setup {
             Submission::Together => self.depth,
             Submission::InTurn => 1,
         }
+    }
+
+    /// Hash of drives, host and costs.
+    pub fn config_hash(&self) -> ConfigHash {
+        let devices = self.devices.iter();
+        let drives: Vec<_> = devices.map(|group| (group.role, &group.drive)).collect();
+        config_hash(&drives, &self.host, &self.costs)
     }
 
     /// As [`memory_bytes`], for its drives and cache.

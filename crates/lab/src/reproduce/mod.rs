@@ -183,12 +183,7 @@ fn ground(subject: Subject, paper: &Paper, options: &Options) -> Ground {
         seed: options.seed,
         seeds: options.seeds,
         scale: options.scale,
-        cost_table: crate::result::CostTable {
-            name: costs.name.clone(),
-            machine: costs.machine.clone(),
-            date: costs.date.clone(),
-            commit: costs.commit.clone(),
-        },
+        cost_table: crate::result::CostTable::of(costs),
         commit: options.commit.clone(),
         notes,
     }

@@ -22,11 +22,14 @@ mod reproduce;
 mod room;
 mod run;
 mod serve;
+mod sweep;
 mod trace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+pub(crate) use compare::sweep::described;
 
 /// Done.
 const OK: u8 = 0;
@@ -56,6 +59,9 @@ enum Command {
     Calibrate(calibrate::Args),
     /// Makes a paper's figures anew and puts its claims beside what was found.
     Reproduce(Box<reproduce::Args>),
+    /// Runs every combination of some values, in parts on several machines that share a directory, and puts them together.
+    #[command(subcommand)]
+    Sweep(sweep::Command),
     /// Says what replacement policies hit of a trace, over the size of a cache (miss-ratio curves), without a drive.
     Mrc(Box<mrc::Args>),
     /// Looks at a trace, or converts it.
@@ -98,7 +104,7 @@ enum Command {
 }
 
 /// Why a command did not succeed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Failure {
     /// The input is wrong.
     Input(String),
@@ -133,6 +139,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Sweep(command) => sweep::run(&command),
         Command::Mrc(args) => mrc::run(&args),
         Command::Trace(command) => trace::run(&command),
         Command::Array(command) => array::run(&command),

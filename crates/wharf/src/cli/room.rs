@@ -40,8 +40,8 @@ pub(super) fn check_memory(what: &str, needed: u64, advice: &str) -> Result<(), 
 }
 
 /// How many runs are made side by side.
-#[derive(clap::Args)]
-pub(super) struct Jobs {
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Jobs {
     /// Most runs that are made at a time, in virtual time. If left out, as many as there are processors and as fit into
     /// memory. The figures are the same.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -54,11 +54,16 @@ impl Jobs {
         self.jobs
             .map_or_else(|| jobs(run_bytes()), |jobs| jobs as usize)
     }
+
+    /// As if nothing was said: the figures do not depend on it.
+    pub(super) fn forget(&mut self) {
+        self.jobs = None;
+    }
 }
 
 /// Runs that are made side by side when nobody says how many: as there are processors, but no more than fit into memory if
 /// each takes `run_bytes`.
-fn jobs(run_bytes: u64) -> usize {
+pub(super) fn jobs(run_bytes: u64) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let memory = available().map_or(u64::MAX, |available| available.bytes);
     // What a thread reserves for itself and its allocations is not in the bytes of a run.

@@ -15,8 +15,8 @@ use wharf_workload::{
 use super::{Failure, input, print};
 
 /// How a trace is read.
-#[derive(clap::Args)]
-pub(super) struct Reading {
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Reading {
     /// Trace format, when the content leaves it open (`docs/traces.md` lists the names).
     #[arg(long)]
     format: Option<String>,

@@ -18,4 +18,5 @@ mod schema;
 mod served;
 mod shared_mount;
 mod support;
+mod sweeps;
 mod tokens;

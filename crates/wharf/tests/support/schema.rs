@@ -4,10 +4,24 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Those that the document has.
+const DOCUMENT: &str = include_str!("../../../../docs/report-schema.md");
+
+/// The heading of what is said of sweeps.
+const SWEEPS: &str = "# The report of a sweep as JSON";
+
+/// Those that the document has of a comparison.
 pub fn documented() -> BTreeSet<String> {
-    let document = include_str!("../../../../docs/report-schema.md");
-    let names = document.lines().filter_map(|line| {
+    named(DOCUMENT.split(SWEEPS).next().expect("a document"))
+}
+
+/// Those that it has of a sweep.
+#[allow(dead_code)] // not all tests that share this file have sweeps
+pub fn documented_of_sweeps() -> BTreeSet<String> {
+    named(DOCUMENT.split(SWEEPS).nth(1).expect("a heading"))
+}
+
+fn named(text: &str) -> BTreeSet<String> {
+    let names = text.lines().filter_map(|line| {
         let name = line.strip_prefix("| `")?.split('`').next()?;
         name.starts_with(|c: char| c.is_ascii_lowercase())
             .then(|| name.to_string())

@@ -1,6 +1,7 @@
 //! `wharf compare`.
 
 mod requests;
+pub(super) mod sweep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,13 +27,13 @@ use requests::workload;
 
 /// What clients see of file operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum View {
+pub(crate) enum View {
     Blocks,
     Files,
 }
 
-#[derive(clap::Args)]
-pub(super) struct Args {
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
     /// A trace file (`-`: standard input), a generator (sequential, uniform, zipf), file operations
     /// (fileserver, varmail, videoserver, ffsb, each of which is also there as ScaleCache's authors
     /// ran it, such as fileserver-scalecache; ycsb-a, ycsb-f, lsm-a to lsm-f) or a profile (webmail, online,
@@ -46,7 +47,8 @@ pub(super) struct Args {
     designs: Vec<String>,
 
     /// Cache of every design: a size, or a share of the workload's footprint (of the drive with
-    /// --set host.cache_of=drive). The host preset's if left out: 18.75%.
+    /// --set host.cache_of=drive). The host preset's if left out: 18.75%. Several, separated by commas, are a sweep
+    /// (`docs/sweeps.md`): every combination with each list of --set.
     #[arg(long, value_name = "SIZE|SHARE")]
     cache: Option<String>,
 
@@ -85,7 +87,7 @@ pub(super) struct Args {
     costs: String,
 
     /// Changes one parameter, such as drive.timing.read_ns=25us or host.write_policy=write-through.
-    /// May be given several times; `docs/configuration.md` lists all keys.
+    /// May be given several times; `docs/configuration.md` lists all keys. Values separated by commas are a sweep, as of --cache.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 
@@ -202,6 +204,9 @@ pub(super) struct Args {
 /// Compares, prints the table, writes the reports.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     check_outputs(&args.json, &args.html)?;
+    if let Some(asked) = sweep::Asked::of_lists(args)? {
+        return sweep::run(args, &asked);
+    }
     let (request, stop) = (prepare(args)?, interrupt_flag()?);
     let comparison = compared(&request, &stop)?;
     print(&report::table::render(
@@ -221,7 +226,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Runs the designs; says whose fault a failure is.
 pub(super) fn compared(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comparison, Failure> {
-    compare(request, stop).map_err(|error| match error {
+    compare(request, stop).map_err(|error| failure(&error, request.setup.seed))
+}
+
+/// What a failed run means.
+fn failure(error: &RunError, seed: u64) -> Failure {
+    match error {
         RunError::Drive(_)
         | RunError::ImageExists(_)
         | RunError::Design(_)
@@ -230,8 +240,8 @@ pub(super) fn compared(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comp
         | RunError::MixedMedia
         | RunError::Boot(AdminError::TooFewFrames { .. })
         | RunError::Memory(_) => Failure::Input(error.to_string()),
-        _ => Failure::Run(format!("{error} (seed {})", request.setup.seed)),
-    })
+        _ => Failure::Run(format!("{error} (seed {seed})")),
+    }
 }
 
 /// Writes the reports that are asked for.
@@ -310,8 +320,15 @@ pub(super) fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// What is compared, as it was asked for.
-pub(super) fn prepare(args: &Args) -> Result<Request, Failure> {
+/// Designs, drives and host, without a workload.
+struct System {
+    designs: Vec<&'static DesignEntry>,
+    setup: Setup,
+    unit_bytes: u64,
+    device_bytes: u64,
+}
+
+fn system(args: &Args) -> Result<System, Failure> {
     let designs = chosen(&args.designs, args.workload.is_none())?;
     let sets = Sets::parse(&args.sets).map_err(input)?;
     let caches = one_kind(&designs)?;
@@ -346,6 +363,22 @@ pub(super) fn prepare(args: &Args) -> Result<Request, Failure> {
     check_roles(&designs, &setup)?;
     setup.show_enough(&designs);
     let device_bytes = setup.addressable_bytes(&designs);
+    Ok(System {
+        designs,
+        setup,
+        unit_bytes,
+        device_bytes,
+    })
+}
+
+/// What is compared, as it was asked for.
+pub(super) fn prepare(args: &Args) -> Result<Request, Failure> {
+    let System {
+        designs,
+        setup,
+        unit_bytes,
+        device_bytes,
+    } = system(args)?;
     let rule: ClientRule = args
         .rule
         .parse()
