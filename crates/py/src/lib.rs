@@ -6,7 +6,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `runs.rs` | comparisons, curves, traces |
+//! | `runs.rs` | comparisons, sweeps, curves, traces |
 //! | `interrupt.rs` | long work beside the interpreter, which Ctrl-C ends |
 //! | `cache.rs`, `file.rs` | a page cache, and its files |
 //! | `owned.rs` | what only the process has that made it: a fork has a copy that must not be used |
@@ -29,5 +29,5 @@ mod _wharf {
     #[pymodule_export]
     use crate::file::File;
     #[pymodule_export]
-    use crate::runs::{compare, mrc, read_trace};
+    use crate::runs::{compare, mrc, read_trace, sweep};
 }

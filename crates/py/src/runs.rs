@@ -1,4 +1,4 @@
-//! Comparisons and curves, in the words of the command line, as its JSON; traces as columns.
+//! Comparisons, sweeps and curves, in the words of the command line, as its JSON; traces as columns.
 
 use std::ffi::OsString;
 
@@ -19,6 +19,16 @@ use crate::interrupt::interruptible;
 pub(crate) fn compare(py: Python<'_>, words: Vec<OsString>) -> PyResult<String> {
     let made = interruptible(py, move |stop| {
         calls::compare(&words, stop).map(|comparison| report::json::to_string(&comparison))
+    })?;
+    made.map_err(failed)
+}
+
+/// What the sweep of a text gives, as JSON: that of a file for `wharf sweep run`.
+#[pyfunction]
+#[pyo3(signature = (text, jobs=None, /))]
+pub(crate) fn sweep(py: Python<'_>, text: String, jobs: Option<usize>) -> PyResult<String> {
+    let made = interruptible(py, move |stop| {
+        calls::sweep(&text, jobs, stop).map(|report| report.to_json())
     })?;
     made.map_err(failed)
 }

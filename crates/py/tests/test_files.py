@@ -366,3 +366,25 @@ def test_more_files_than_there_may_be(tmp_path: pathlib.Path) -> None:
     for file in files:
         file.close()
     cache.open(tmp_path / "third", "wb").close()
+
+
+def test_more_threads_than_there_may_be(tmp_path: pathlib.Path) -> None:
+    """A thread counts from its first use of the cache until it ends."""
+    cache = wharf.PageCache("256KiB", threads_max=1, background=False)
+    found: list[int | None] = []
+
+    def work() -> None:
+        try:
+            file.pwrite(b"late", 0)
+            found.append(0)
+        except OSError as error:
+            found.append(error.errno)
+
+    with cache.open(tmp_path / "file", "w+b") as file:
+        file.write(b"data")
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert found == [errno.EAGAIN]
+        file.seek(0)
+        assert file.read() == b"data"

@@ -23,6 +23,7 @@ AN_HOUR = '''
 CALLS = {
     "a run in real time": AN_HOUR,
     "a run in virtual time": 'call = lambda: wharf.compare("uniform", designs="all", requests=1_000_000)',
+    "a sweep": 'call = lambda: wharf.sweep("uniform", designs="clock,scala", requests=200_000, cache=[f"{n}%" for n in range(1, 90)])',
     "many curves": 'call = lambda: wharf.mrc("zipf", requests=2_000_000, sizes=range(1000, 500_000, 100))',
 }
 

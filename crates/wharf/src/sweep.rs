@@ -24,6 +24,8 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value;
 use wharf_lab::sweep::{Report, SweepRow};
 
+use crate::cli::Failure;
+
 /// A sweep that is wrong, or has a point that failed, in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -35,7 +37,12 @@ pub struct SweepFailed(String);
 /// # Errors
 /// The text is wrong, or a point failed.
 pub fn run(text: &str, jobs: Option<usize>, stop: &Arc<AtomicBool>) -> Result<Report, SweepFailed> {
-    crate::cli::described(text, jobs, stop).map_err(SweepFailed)
+    crate::cli::described(text, jobs, stop).map_err(|failure| {
+        SweepFailed(match failure {
+            Failure::Input(line) | Failure::File { line, .. } | Failure::Run(line) => line,
+            Failure::Interrupted => "interrupted".into(),
+        })
+    })
 }
 
 /// Runs a sweep as [`run`], and gives its rows in the order of its points, each as the object `rows[]` of `docs/report-schema.md`.

@@ -1,6 +1,7 @@
 """Wharf: cache designs on an emulated drive, miss-ratio curves, traces, and a page cache for files.
 
-compare, mrc     figures as rows that `pandas.DataFrame` takes
+compare, sweep, mrc
+                 figures as rows that `pandas.DataFrame` takes
 read_trace       a trace as numpy arrays
 PageCache        files behind a page cache of this process, as file objects
 
@@ -8,7 +9,7 @@ PageCache        files behind a page cache of this process, as file objects
 """
 
 from ._files import File, PageCache
-from ._runs import Rows, compare, mrc
+from ._runs import Rows, compare, mrc, sweep
 from ._traces import DISCARD, FLUSH, READ, WRITE, read_trace
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "compare",
     "mrc",
     "read_trace",
+    "sweep",
 ]

@@ -1,4 +1,4 @@
-"""Comparisons and curves."""
+"""Comparisons, sweeps and curves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _wharf
-from ._words import Name, Value, listed, words
+from ._words import Name, Value, listed, table, words
 
 if TYPE_CHECKING:
     import numpy
@@ -94,6 +94,27 @@ def compare(
     run = flat({name: part for name, part in report.items() if name != "rows"})
     of_run = {name: run[name] for name in OF_RUN}
     return Rows(({**of_run, **flat(row)} for row in report["rows"]), report)
+
+
+def sweep(
+    workload: Name | Iterable[Name] | None = None,
+    *,
+    designs: str | Iterable[str] | None = None,
+    set: Mapping[str, Value | Iterable[Value]] | None = None,
+    jobs: int | None = None,
+    **options: Value | Iterable[Value] | None,
+) -> Rows:
+    """Replays every combination of some values, in virtual time, several at a time: a row for each combination and design.
+
+    `options` are the arguments of `compare`, any of which may be a list of values, as may the workload and each value of `set`
+    (`docs/sweeps.md`). What a row is of is under `axes.cache`, `axes.drive.timing.read_ns` and so on; `report` is that of `wharf.sweep/1` in
+    `docs/report-schema.md`.
+
+    Raises ValueError where an argument cannot be, OSError where a file cannot be read, RuntimeError where a run fails.
+    """
+    named = designs.split(",") if isinstance(designs, str) else designs
+    report = json.loads(_wharf.sweep(table({"workload": workload, "designs": named, **options}, set), jobs))
+    return Rows((flat(row) for row in report["rows"]), report)
 
 
 def mrc(

@@ -7,10 +7,13 @@ from typing import Any, final
 import numpy
 from typing_extensions import Buffer
 
-__all__ = ["File", "PageCache", "compare", "mrc", "read_trace"]
+__all__ = ["File", "PageCache", "compare", "mrc", "read_trace", "sweep"]
 
 def compare(words: Sequence[str], /) -> str:
     """What `wharf compare WORDS` gives, as JSON."""
+
+def sweep(text: str, jobs: int | None = None, /) -> str:
+    """What the sweep of a text gives, as JSON: that of a file for `wharf sweep run`."""
 
 def mrc(words: Sequence[str], pages: numpy.ndarray[Any, Any] | None = None, /) -> str:
     """What `wharf mrc WORDS` gives, as JSON; of pages by number, if there are some, in place of the trace that the first word names."""

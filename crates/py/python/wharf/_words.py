@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Union
@@ -24,6 +25,19 @@ def listed(given: Value | Iterable[Value] | None) -> str | None:
     if given is None or isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable):
         return None if given is None else value(given)
     return ",".join(value(one) for one in given)
+
+
+def table(options: Mapping[str, object], sets: Mapping[str, object] | None) -> str:
+    """The options as the file of a sweep has them (TOML): a list is a list, and None is left out."""
+
+    def line(name: str, given: object) -> str:
+        several = isinstance(given, Iterable) and not isinstance(given, (str, os.PathLike))
+        values = [json.dumps(value(one), ensure_ascii=False) for one in (given if several else [given])]  # type: ignore[attr-defined]
+        return f"{json.dumps(name)} = [{', '.join(values)}]" if several else f"{json.dumps(name)} = {values[0]}"
+
+    lines = [line(name.replace("_", "-"), given) for name, given in options.items() if given is not None]
+    lines += ["[set]", *(line(key, given) for key, given in sets.items())] if sets else []
+    return "\n".join(lines) + "\n"
 
 
 def words(

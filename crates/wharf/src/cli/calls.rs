@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Parser;
 use wharf_lab::curves::Curves;
 use wharf_lab::result::Comparison;
+use wharf_lab::sweep::Report;
 use wharf_workload::Request;
 
-pub use super::Failure;
+use super::Failure;
 use super::trace::{Reading, open, unreadable};
 use super::{compare as compare_command, mrc as mrc_command};
 
@@ -66,6 +67,15 @@ pub fn mrc(
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     })
+}
+
+/// What comes of the sweep that a text describes, as a file of `wharf sweep run` does (`docs/sweeps.md`); `jobs` points at a time, or as many as fit.
+///
+/// # Errors
+/// As the command.
+pub fn sweep(text: &str, jobs: Option<usize>, stop: &Arc<AtomicBool>) -> Result<Report, Failure> {
+    let report = super::described(text, jobs, stop)?;
+    go_on(stop).map(|()| report)
 }
 
 /// A trace, and how it is read.

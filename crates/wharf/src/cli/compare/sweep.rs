@@ -338,10 +338,12 @@ impl Work for Runs<'_> {
             Ok(row) => {
                 (self.keep)(point, row).inspect_err(|_| self.stop.store(true, Ordering::Relaxed))
             }
-            Err(Failure::Input(line) | Failure::File { line, .. }) => {
-                Err(Failure::Input(about(line)))
-            }
+            Err(Failure::Input(line)) => Err(Failure::Input(about(line))),
             Err(Failure::Run(line)) => Err(Failure::Run(about(line))),
+            Err(Failure::File { line, errno }) => Err(Failure::File {
+                line: about(line),
+                errno,
+            }),
             Err(Failure::Interrupted) => Err(Failure::Interrupted),
         };
         if let Err(failure) = failed {
@@ -361,10 +363,12 @@ fn told(failures: &[Failure]) -> Result<(), Failure> {
         count => format!(" (and {} more points failed)", count - 1),
     };
     Err(match worst {
-        Some(Failure::Input(line) | Failure::File { line, .. }) => {
-            Failure::Input(line.clone() + &more)
-        }
+        Some(Failure::Input(line)) => Failure::Input(line.clone() + &more),
         Some(Failure::Run(line)) => Failure::Run(line.clone() + &more),
+        Some(Failure::File { line, errno }) => Failure::File {
+            line: line.clone() + &more,
+            errno: *errno,
+        },
         _ => Failure::Interrupted,
     })
 }
@@ -396,21 +400,15 @@ pub(crate) fn write(reports: &Reports, report: &Report) -> Result<(), Failure> {
 /// Runs the sweep that a text describes, `jobs` points at a time, or as many as fit; `stop` ends it early.
 ///
 /// # Errors
-/// The line that the command line would print.
+/// As the command line.
 pub(crate) fn described(
     text: &str,
     jobs: Option<usize>,
     stop: &Arc<AtomicBool>,
-) -> Result<Report, String> {
-    let run = || {
-        let asked = Asked::of_file(text, "sweep")?;
-        let (sweep, run_bytes) = (asked.sweep()?, asked.run_bytes()?);
-        let jobs = jobs.unwrap_or_else(|| room::jobs(run_bytes));
-        let (report, outcome) = asked.report(&sweep, jobs, stop);
-        outcome.map(|()| report)
-    };
-    run().map_err(|failure: Failure| match failure {
-        Failure::Input(line) | Failure::Run(line) | Failure::File { line, .. } => line,
-        Failure::Interrupted => "interrupted".into(),
-    })
+) -> Result<Report, Failure> {
+    let asked = Asked::of_file(text, "sweep")?;
+    let (sweep, run_bytes) = (asked.sweep()?, asked.run_bytes()?);
+    let jobs = jobs.unwrap_or_else(|| room::jobs(run_bytes));
+    let (report, outcome) = asked.report(&sweep, jobs, stop);
+    outcome.map(|()| report)
 }
