@@ -27,8 +27,13 @@ pub(super) enum Command {
         /// The directory that `wharf sweep run` has written.
         dir: PathBuf,
 
-        #[command(flatten)]
-        reports: Reports,
+        /// Writes JSON to a file, or to standard output in place of the table.
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        json: Option<PathBuf>,
+
+        /// Writes a page with the curves.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
 
         #[command(flatten)]
         force: Force,
@@ -69,9 +74,13 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
         Command::Run(args) => run_part(args),
         Command::Merge {
             dir,
-            reports,
+            json,
+            html,
             force,
-        } => merge(dir, reports, force),
+        } => {
+            let (json, html) = (json.clone(), html.clone());
+            merge(dir, &Reports { json, html }, force)
+        }
     }
 }
 
