@@ -18,6 +18,14 @@ fn size(said: Option<&str>, usual: u64) -> PyResult<u64> {
     size.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// A policy by its name; what is usual if none is said.
+fn policy(said: Option<&str>, usual: Replacement) -> PyResult<Replacement> {
+    let Some(name) = said else { return Ok(usual) };
+    let known = Replacement::ALL.map(|(known, _)| known).join(", ");
+    let unknown = || PyValueError::new_err(format!("no replacement '{name}': there are {known}"));
+    Replacement::by_name(name).ok_or_else(unknown)
+}
+
 /// A page cache for files, in this process. Any number of threads may use it.
 #[pyclass(frozen, module = "wharf._wharf")]
 pub(crate) struct PageCache(Owned<page_cache::PageCache>);
@@ -44,15 +52,7 @@ impl PageCache {
             dirty_share: dirty_share.unwrap_or(usual.dirty_share),
             background: background.unwrap_or(usual.background),
             readahead_bytes: size(readahead, usual.readahead_bytes)?,
-            replacement: match replacement {
-                None => usual.replacement,
-                Some("clock") => Replacement::Clock,
-                Some("lru") => Replacement::Lru,
-                Some(other) => {
-                    let line = format!("no replacement '{other}': there are clock and lru");
-                    return Err(PyValueError::new_err(line));
-                }
-            },
+            replacement: policy(replacement, usual.replacement)?,
             files_max: files_max.unwrap_or(usual.files_max),
             threads_max: threads_max.unwrap_or(usual.threads_max),
             depth: usual.depth,

@@ -52,6 +52,12 @@ impl Replacement {
         ("w-tinylfu", Replacement::WTinyLfu),
     ];
 
+    /// The one that a configuration calls so.
+    pub fn by_name(name: &str) -> Option<Replacement> {
+        let found = Replacement::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, replacement)| *replacement)
+    }
+
     /// Bytes of memory that it takes for each page of the cache, about: links, and keys of pages that left.
     pub fn bytes_per_page(self) -> u64 {
         match self {

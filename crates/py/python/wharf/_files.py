@@ -7,7 +7,7 @@ import contextlib
 import io
 import os
 import weakref
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from . import _wharf
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class PageCache:
     """A page cache for ordinary files and block devices: that of the design `scale`, in this process.
 
-    `bytes` is the memory for pages, a number or text with a unit ("64MiB"). `replacement` is "clock" or "lru". All other arguments are those of
+    `bytes` is the memory for pages, a number or text with a unit ("64MiB"). `replacement` is a policy that `wharf policies` lists, but "belady", or
+    "two-lists". All other arguments are those of
     `wharf::PageCacheOptions` (`docs/library.md`). Any number of threads may use the cache; the memory is freed when the cache and all its files are
     gone.
 
@@ -33,7 +34,7 @@ class PageCache:
         dirty_share: float | None = None,
         background: bool | None = None,
         readahead: int | str | None = None,
-        replacement: Literal["clock", "lru"] | None = None,
+        replacement: str | None = None,
         files_max: int | None = None,
         threads_max: int | None = None,
     ) -> None:

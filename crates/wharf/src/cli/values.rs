@@ -54,12 +54,8 @@ pub(super) fn count<T: TryFrom<u64> + Clone + Send + Sync + 'static>(
 
 /// A policy of a cache: `clock`, `s3-fifo`.
 pub(super) fn replacement(text: &str) -> Result<Replacement, String> {
-    let all = Replacement::ALL;
-    let found = all.iter().find(|(known, _)| *known == text);
-    let known: Vec<&str> = all.iter().map(|(known, _)| *known).collect();
-    found
-        .map(|(_, replacement)| *replacement)
-        .ok_or_else(|| no_such("policy", text, &known))
+    let known = Replacement::ALL.map(|(known, _)| known);
+    Replacement::by_name(text).ok_or_else(|| no_such("policy", text, &known))
 }
 
 /// A name of a list, such as a design's: one that is not there is answered by the nearest that is.

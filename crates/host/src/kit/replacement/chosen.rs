@@ -9,6 +9,7 @@ use crate::design::Replacement;
 use crate::kit::per_frame::has_room;
 
 /// See the module.
+#[allow(clippy::large_enum_variant)] // there is one for each cache, or a few
 pub enum Chosen {
     /// One of `wharf-policy`.
     Named(Named),
