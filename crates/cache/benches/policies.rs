@@ -53,7 +53,7 @@ fn main() {
         "policy", "8 B", "4 KiB", "2 threads", "an eighth", "2 threads", "hits"
     );
     for row in &mut rows {
-        let [value, page, two, part, part_two] = row.read_ns.each_mut().map(median);
+        let [value, page, two, part, part_two] = row.read_ns.each_mut().map(|all| median(all));
         let statistics = row.part_cache.statistics();
         println!(
             "{:<10} {value:>8.1} {page:>8.1} {two:>10.1} {part:>9.0} {part_two:>11.0} {:>7.1} %",
@@ -128,7 +128,7 @@ fn page(rng: &mut Rng, is_skewed: bool) -> u64 {
     }
 }
 
-fn median(all: &mut Vec<f64>) -> f64 {
+fn median(all: &mut [f64]) -> f64 {
     all.sort_by(f64::total_cmp);
     all[all.len() / 2]
 }
