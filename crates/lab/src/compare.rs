@@ -134,7 +134,7 @@ pub fn compare(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comparison, 
     }
     if stop.load(Ordering::Relaxed) {
         comparison
-            .notes
+            .warnings
             .push("interrupted: rows marked incomplete cover only part of the workload".into());
     }
     Ok(comparison)
@@ -195,6 +195,7 @@ fn describe(request: &Request) -> Comparison {
             .then(|| CostTable::of(&setup.costs)),
         commit: request.commit.clone(),
         notes,
+        warnings: Vec::new(),
         rows: Vec::new(),
     }
 }

@@ -37,6 +37,9 @@ pub use timeline::{TimelineBuilder, TimelinePoint};
 /// The number grows when a field is removed or changes its meaning, not when one is added.
 pub const SCHEMA: &str = "wharf.compare/3";
 
+/// The same of rows that took turns on real storage (`wharf bench`): the fields are the same, and figures are of medians of rounds.
+pub const BENCH_SCHEMA: &str = "wharf.bench/1";
+
 /// The fields that depend on how fast this machine ran the comparison, as paths in the JSON.
 ///
 /// Everything else of a simulated run follows from its seed and configuration.
@@ -46,7 +49,7 @@ pub const WALL_CLOCK_FIELDS: &[&str] = &["rows[].wall_seconds"];
 /// One comparison: the run's data, then one row for each design.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The format's name and version, [`SCHEMA`].
+    /// The format's name and version, [`SCHEMA`] or [`BENCH_SCHEMA`].
     pub schema: String,
     /// The seed of every random choice in the run.
     pub seed: u64,
@@ -72,6 +75,9 @@ pub struct Comparison {
     pub commit: String,
     /// What a reader has to know to read the figures rightly, one sentence each.
     pub notes: Vec<String>,
+    /// What makes figures unfair or incomplete, one sentence each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// One row for each design, in the order asked for; ratios are to the first.
     pub rows: Vec<Row>,
 }

@@ -162,12 +162,15 @@ fn header(c: &Comparison) -> String {
         Escaped(headline(c)),
         Escaped(lede),
     );
-    if !c.notes.is_empty() {
-        text.push_str("<div class=\"notes\">");
-        for note in &c.notes {
-            let _ = write!(text, "<p>{}</p>", Escaped(note));
+    // What makes figures unfair stands out; what is to be known of any run does not.
+    for (class, told) in [("notes", &c.warnings), ("facts", &c.notes)] {
+        if !told.is_empty() {
+            let _ = write!(text, "<div class=\"{class}\">");
+            for line in told {
+                let _ = write!(text, "<p>{}</p>", Escaped(line));
+            }
+            text.push_str("</div>\n");
         }
-        text.push_str("</div>\n");
     }
     text
 }
@@ -360,6 +363,7 @@ mod tests {
         c.workload.fit = Some(hostile.to_owned());
         c.workload.client_rule = hostile.to_owned();
         c.notes.push(hostile.to_owned());
+        c.warnings.push(hostile.to_owned());
         c.config_hash = hostile.to_owned();
         c.commit = hostile.to_owned();
         c.cache_spec = hostile.to_owned();

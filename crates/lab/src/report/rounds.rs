@@ -117,6 +117,7 @@ fn provenance(c: &Comparison, rows: &[(&Row, &Rounds)]) -> Vec<(&'static str, St
         }
     }
     lines.push(("seed", format!("{}, commit {}", c.seed, c.commit)));
+    lines.extend(c.warnings.iter().map(|told| ("warning", told.clone())));
     lines.extend(c.notes.iter().map(|note| ("note", note.clone())));
     lines
 }

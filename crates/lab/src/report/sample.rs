@@ -69,8 +69,7 @@ const IN_FLIGHT: u64 = 24;
 
 /// A made-up comparison of 1 to 8 designs, the same at every call.
 pub fn comparison(designs: usize) -> Comparison {
-    let mut notes = vec!["Sample data: made up to show the report; nothing was run.".to_owned()];
-    notes.push("Addresses beyond the drive were wrapped onto it (--fit wrap).".to_owned());
+    let notes = vec!["Addresses beyond the drive were wrapped onto it (--fit wrap).".to_owned()];
     Comparison {
         schema: SCHEMA.to_owned(),
         seed: 1,
@@ -102,6 +101,7 @@ pub fn comparison(designs: usize) -> Comparison {
         }),
         commit: "0000000 (sample data)".to_owned(),
         notes,
+        warnings: vec!["Sample data: made up to show the report; nothing was run.".to_owned()],
         rows: PROFILES.iter().take(designs.max(1)).map(row).collect(),
     }
 }
@@ -121,7 +121,7 @@ pub fn sparse_comparison() -> Comparison {
     c.workload.speed_factor = Some(2.0);
     c.cost_table = None;
     (c.cache_bytes, c.cache_spec) = (0, String::new());
-    c.notes.truncate(1);
+    c.notes.clear();
     for row in &mut c.rows {
         row.mode = Mode::Measured;
         row.model = Some("a model of something".to_owned());

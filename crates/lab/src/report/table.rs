@@ -308,6 +308,7 @@ fn provenance(c: &Comparison) -> Vec<(&'static str, String)> {
             format!("{} after {done} of {all} requests", row.design),
         ));
     }
+    lines.extend(c.warnings.iter().map(|told| ("warning", told.clone())));
     lines.extend(c.notes.iter().map(|note| ("note", note.clone())));
     lines
 }

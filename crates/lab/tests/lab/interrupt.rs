@@ -152,7 +152,7 @@ fn a_comparison_stopped_before_it_begins_has_a_row_of_nothing() {
     );
     assert!(
         comparison
-            .notes
+            .warnings
             .iter()
             .any(|note| note.starts_with("interrupted"))
     );

@@ -179,6 +179,9 @@ function latencyReadOut(root, plot, series, shares, x) {
 
 // ---- Timeline ----
 
+/** More curves than these in one plot are a knot: then each design has a plot of its own. */
+const CURVES_MAX = 3;
+
 const hasGc = (row) => row.timeline.some((point) => point.gc_share > 0);
 const hasHits = (row) => row.timeline.some((point) => point.hit_ratio !== null);
 
@@ -186,6 +189,7 @@ function drawTimeline() {
   const target = place("time");
   const series = shown().filter(({ row }) => row.timeline.length > 0);
   if (series.length === 0) return empty(target, "No course over time to show.");
+  if (series.length > CURVES_MAX) return drawMultiples(target, series);
   const collecting = series.filter(({ row }) => hasGc(row));
   const caching = series.filter(({ row }) => hasHits(row));
   // Plots one below the other, each with a line of text above it.
@@ -205,6 +209,41 @@ function drawTimeline() {
   const last = hits > 0 ? plot.bottom - 130 : strips > 0 ? throughput.bottom + 28 : plot.top;
   xAxis(root, part(last, plot.bottom), time.ticks, time.tickX, time.text, time.name);
   timeReadOut(root, plot, series, time);
+}
+
+/** A small plot for each design, all with the same scales: throughput, with garbage collection shaded, and hits as a thin line. */
+function drawMultiples(target, series) {
+  const grid = html("div", { className: "grid-of-charts" });
+  target.append(grid);
+  // All places first: the width of each depends on how many stand in a line.
+  const charts = series.map(({ row, name }) => {
+    const told = [hasGc(row) ? "shaded: garbage collection" : "", hasHits(row) ? "thin: hit ratio, to 100 %" : ""];
+    const heading = html("h3", {}, `${name} `, html("small", {}, told.filter(Boolean).join("; ")));
+    return html("div", { className: "chart" }, heading);
+  });
+  grid.append(...charts);
+  const most = Math.max(...series.flatMap(({ row }) => row.timeline.map((point) => point.mb_s)));
+  const ticks = niceTicks(most, 3);
+  series.forEach((design, at) => {
+    const margin = { left: 62, right: 14, top: 20, bottom: 44 };
+    const { root, plot } = frame(charts[at], 190, margin, `${design.name}: throughput and hit ratio over time`);
+    const time = timeAxis(series, plot);
+    const y = linear(0, ticks.at(-1), plot.bottom, plot.top);
+    root.append(svg("text", { x: plot.left, y: plot.top - 7 }, "MB/s"));
+    yAxis(root, plot, ticks, y, (t) => t.toLocaleString("en-US"));
+    xAxis(root, plot, time.ticks, time.tickX, time.text, time.name);
+    const color = `fill:${seriesColor(design.index)}`;
+    for (const { x, width, point } of gcSpans(design.row, time)) {
+      const top = y(point.mb_s);
+      const opacity = (0.4 * point.gc_share).toFixed(3);
+      root.append(svg("rect", { x, width, y: top, height: plot.bottom - top, style: color, opacity }));
+    }
+    drawCourse(root, design, time, y, (point) => point.mb_s);
+    const share = linear(0, 1, plot.bottom, plot.top);
+    for (const points of course(design.row, time, share, (point) => point.hit_ratio))
+      root.append(svg("path", { class: "curve", d: stepPath(points), style: "stroke:var(--muted);stroke-width:1" }));
+    timeReadOut(root, plot, [design], time);
+  });
 }
 
 /** The horizontal axis of the timeline: seconds on the run's clock, or per cent of each run. */
@@ -337,6 +376,8 @@ function timeReadOut(root, plot, series, time) {
 // ---- CPU ----
 
 const NAMED = 6;
+/** How many times as long as the next one a bar must be to be cut. */
+const CUT_FROM = 3;
 
 /** The categories of one side, the largest by name and the others as one. */
 function categories(side) {
@@ -372,7 +413,10 @@ function drawCpu() {
       return { ...category, us: mine.reduce((sum, s) => sum + s.us_per_io, 0) };
     });
   const total = (list) => list.reduce((sum, { us }) => sum + us, 0);
-  const most = Math.max(...designs.flatMap((d) => used.map((s) => total(parts(d, s)))));
+  // One bar that is far longer than all others would leave nothing to see of them: it is cut, and says so.
+  const lengths = designs.flatMap((d) => used.map((s) => total(parts(d, s)))).sort((a, b) => b - a);
+  const cut = lengths.length > 2 && lengths[0] > CUT_FROM * lengths[1] && lengths[1] > 0;
+  const most = cut ? 1.5 * lengths[1] : lengths[0];
 
   const each = 20 * used.length + 14;
   const left = nameWidth(target.clientWidth) + 42;
@@ -394,8 +438,9 @@ function drawStack(root, plot, x, y, design, side, parts) {
   root.append(svg("text", { x: plot.left - 7, y: y + 13, "text-anchor": "end" }, side));
   let us = 0;
   const bar = svg("g");
+  const end = plot.right + 1;
   for (const part of parts.filter((p) => p.us > 0)) {
-    const [from, to] = [x(us), x(us + part.us)];
+    const [from, to] = [Math.min(x(us), end), Math.min(x(us + part.us), end)];
     const style = `fill:${part.color};stroke:var(--panel);stroke-width:1`;
     bar.append(svg("rect", { x: from, y, width: to - from, height: 17, style }));
     us += part.us;
@@ -406,7 +451,12 @@ function drawStack(root, plot, x, y, design, side, parts) {
   bar.addEventListener("pointerleave", hideTip);
   const taken = design.row.cpu_breakdown.some((share) => share.side === side);
   const total = taken ? figure(us) : "not taken";
-  root.append(bar, svg("text", { class: "value", x: x(us) + 6, y: y + 13 }, total));
+  const isCut = x(us) > end;
+  if (isCut) {
+    const gap = `M${end - 26} ${y + 19}l8 -21M${end - 19} ${y + 19}l8 -21`;
+    bar.append(svg("path", { d: gap, style: "stroke:var(--panel);stroke-width:3" }));
+  }
+  root.append(bar, svg("text", { class: "value", x: Math.min(x(us), end) + 6, y: y + 13 }, total));
 }
 
 // ---- The page ----

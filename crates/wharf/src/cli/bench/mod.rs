@@ -186,7 +186,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     // Before the report: what it says was checked has been.
     outcome?;
     if !turns.is_empty() {
-        let comparison = summary::sum_up(&job, args, &test_file, &turns, &bench.notes());
+        let comparison = summary::sum_up(&job, args, &test_file, &turns, bench.notes());
         args.reports.write(
             || report::rounds::render(&comparison, report::table::stdout_width()),
             || report::json::to_string(&comparison),
@@ -341,26 +341,26 @@ impl<'a> Bench<'a> {
             .map_err(|errno| failed(errno.into()))
     }
 
-    /// What a reader has to know.
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+    /// What a reader has to know, and what makes rows unequal.
+    fn notes(&self) -> (Vec<String>, Vec<String>) {
+        let (mut notes, mut warnings) = (Vec::new(), Vec::new());
         if let Err(reason) = &self.group
             && self.args.designs.iter().any(|design| design.is_kernel())
         {
-            notes.push(format!(
+            warnings.push(format!(
                 "The kernel's rows had no memory limit ({reason}): they could use all memory of the machine."
             ));
         }
         let room_bytes = self.room_bytes.get();
         if self.group.is_ok() && room_bytes > self.job.memory_bytes / 8 {
-            notes.push(format!(
+            warnings.push(format!(
                 "The control group of the kernel's rows has {:.1} MiB beside --memory, for what the kernel cannot reclaim, or it \
                  would be killed: what is left of them holds pages too. More --memory makes rows equal.",
                 room_bytes as f64 / f64::from(1 << 20)
             ));
         }
         for (design, room_bytes) in &*self.killed.borrow() {
-            notes.push(format!(
+            warnings.push(format!(
                 "{} was killed by its control group's limit, with {:.1} MiB beside the file's pages: it ran again, and the \
                  kernel's rows from there on, with twice that.",
                 design.name(),
@@ -371,20 +371,20 @@ impl<'a> Bench<'a> {
             && group.name().contains("v1")
             && self.job.pattern.writes()
         {
-            notes.push(
+            warnings.push(
                 "Control groups of version 1 do not count dirty pages by group: the kernel throttles writers by the \
                  whole machine's memory, and writes back when the group's is full."
                     .into(),
             );
         }
         if !self.test_file.target.info().access.contains("O_DIRECT") {
-            notes.push("The file system has no O_DIRECT: scale and direct went through the kernel's cache.".into());
+            warnings.push("The file system has no O_DIRECT: scale and direct went through the kernel's cache.".into());
         }
         if let Ok(file) = &self.file
             && rustix::fs::fstatfs(file)
                 .is_ok_and(|system| MEMORY_FILE_SYSTEMS.contains(&(system.f_type as u32)))
         {
-            notes.push("The file is in memory (tmpfs), not on storage: the kernel's rows read and write it there, and no row waits for a device.".into());
+            warnings.push("The file is in memory (tmpfs), not on storage: the kernel's rows read and write it there, and no row waits for a device.".into());
         }
         if self.job.depth > 1 {
             notes.push(format!(
@@ -392,7 +392,7 @@ impl<'a> Bench<'a> {
                 self.job.depth
             ));
         }
-        notes
+        (notes, warnings)
     }
 }
 

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 use wharf_lab::config::text_hash;
 use wharf_lab::result::{
-    Arrival, Comparison, Drive, GcAffected, MemoryAccount, Mode, Round, Rounds, Row, SCHEMA,
+    Arrival, BENCH_SCHEMA, Comparison, Drive, GcAffected, MemoryAccount, Mode, Round, Rounds, Row,
     Source, Workload, cdf_from_histogram, latency_summary, ratio,
 };
 
@@ -21,7 +21,7 @@ pub(super) fn sum_up(
     args: &Args,
     test_file: &TestFile,
     turns: &[Turn],
-    notes: &[String],
+    (notes, warnings): (Vec<String>, Vec<String>),
 ) -> Comparison {
     let parameters = parameters(job, args);
     let hashed = serde_json::to_string(&parameters).expect("plain data");
@@ -36,7 +36,7 @@ pub(super) fn sum_up(
         .map(|(design, turns)| row(*design, job, args.rounds, &turns))
         .collect();
     Comparison {
-        schema: SCHEMA.into(),
+        schema: BENCH_SCHEMA.into(),
         seed: job.seed,
         seeds: 1,
         workload: Workload {
@@ -72,7 +72,8 @@ pub(super) fn sum_up(
         config_hash: text_hash(&hashed).to_string(),
         cost_table: None,
         commit: env!("WHARF_COMMIT").into(),
-        notes: notes.to_vec(),
+        notes,
+        warnings,
         rows,
     }
 }
