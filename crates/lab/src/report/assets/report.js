@@ -183,7 +183,7 @@ function latencyReadOut(root, plot, series, shares, x) {
 const CURVES_MAX = 3;
 
 const hasGc = (row) => row.timeline.some((point) => point.gc_share > 0);
-const hasHits = (row) => row.timeline.some((point) => point.hit_ratio !== null);
+const hasHits = (row) => row.hit_ratio !== null && row.timeline.some((point) => point.hit_ratio !== null);
 
 function drawTimeline() {
   const target = place("time");
@@ -238,7 +238,8 @@ function drawMultiples(target, series) {
       const opacity = (0.4 * point.gc_share).toFixed(3);
       root.append(svg("rect", { x, width, y: top, height: plot.bottom - top, style: color, opacity }));
     }
-    drawCourse(root, design, time, y, (point) => point.mb_s);
+    drawCourse(root, design, time, y, (point) => point.mb_s, "none");
+    if (!hasHits(design.row)) return timeReadOut(root, plot, [design], time);
     const share = linear(0, 1, plot.bottom, plot.top);
     for (const points of course(design.row, time, share, (point) => point.hit_ratio))
       root.append(svg("path", { class: "curve", d: stepPath(points), style: "stroke:var(--muted);stroke-width:1" }));
@@ -290,8 +291,8 @@ function course(row, time, y, value) {
   return parts.filter((points) => points.length > 0);
 }
 
-function drawCourse(root, { row, index }, time, y, value) {
-  const style = `stroke:${seriesColor(index)};stroke-dasharray:${seriesDash(index)};stroke-width:1.7`;
+function drawCourse(root, { row, index }, time, y, value, dash = seriesDash(index)) {
+  const style = `stroke:${seriesColor(index)};stroke-dasharray:${dash};stroke-width:1.7`;
   for (const points of course(row, time, y, value))
     root.append(svg("path", { class: "curve", d: stepPath(points), style }));
 }
