@@ -61,12 +61,12 @@ def test_values_are_written_as_the_command_line_has_them() -> None:
     [
         ({"workload": "nosuch"}, 'no file \'nosuch\', and no workload "nosuch"'),
         ({"workload": "--help"}, "no file '--help'"),
-        ({"workload": "zipf", "designs": ["clok"]}, "no design 'clok': there are direct"),
+        ({"workload": "zipf", "designs": ["clok"]}, "no design 'clok'; nearest is 'clock'"),
         ({"workload": "zipf", "requests": -5}, "invalid value '-5' for '--requests <N>'"),
         ({"workload": "zipf", "cache": "huge"}, "--cache: 'huge' is neither a share nor a size"),
         ({"workload": "zipf", "set": {"drive.x": 3}}, "unknown key 'drive.x'"),
         ({"workload": "zipf", "threads": 3}, "required arguments were not provided: --real"),
-        ({"requests": 1000}, "--requests is for generators"),
+        ({"theta": 0.5}, "--theta is for generators"),
     ],
 )
 def test_errors_are_the_lines_of_the_command_line(arguments: dict[str, Any], line: str) -> None:

@@ -347,7 +347,7 @@ def test_options_that_cannot_be() -> None:
         ({"bytes": -5}, "'-5' is not a size"),
         ({"bytes": "many"}, "'many' is not a size"),
         ({"bytes": 1 << 60}, "give it less"),
-        ({"replacement": "arc"}, "no replacement 'arc'"),
+        ({"replacement": "mru"}, "no replacement 'mru'"),
         ({"dirty_share": 5.0}, "dirty_share of 5"),
         ({"files_max": 0}, "files_max of 0"),
     ]

@@ -49,7 +49,7 @@ def test_a_workload_by_name_and_a_sample() -> None:
     [
         ("zipf", {"policies": "mru"}, "mru"),
         ("zipf", {"sizes": ["0%"]}, "'0%' is no size of a cache"),
-        ("zipf", {"sample": 2}, "give a share such as 1%"),
+        ("zipf", {"sample": 2}, "'2' is not a share"),
         ([1.5], {}, "give one dimension of page numbers"),
         ([[1]], {}, "give one dimension of page numbers"),
         ([-1, 2], {}, "page number -1: they begin with 0"),
