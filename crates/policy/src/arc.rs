@@ -9,6 +9,9 @@ use crate::{Look, Policy, Victim};
 const ONCE: usize = 0;
 const AGAIN: usize = 1;
 
+/// Frames that have to stay before another list is asked.
+const STAY_MOST: u32 = 32;
+
 /// Where a page that comes was before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
@@ -59,21 +62,28 @@ impl Arc {
             true => [ONCE, AGAIN],
             false => [AGAIN, ONCE],
         };
-        for list in order {
-            match self.lists.take(list, AGAIN, &mut *look) {
-                Victim::None => {}
-                Victim::Ended => return Victim::Ended,
-                Victim::Frame(frame) => {
-                    let key = self.keys[frame as usize];
-                    match list {
-                        ONCE => self.once_gone.push(key),
-                        _ => self.again_gone.push(key),
-                    }
-                    return Victim::Frame(frame);
+        // Pages on their way are all in the list of those used once, and dirty ones are where they are: that they stay does not mean that they were
+        // used again. If some have to stay, the other list is asked before all others of this one.
+        let mut found = Victim::None;
+        for (list, most) in [
+            (order[0], STAY_MOST),
+            (order[1], STAY_MOST),
+            (order[0], u32::MAX),
+            (order[1], u32::MAX),
+        ] {
+            found = self.lists.take_of(list, list, most, &mut *look);
+            if let Victim::Frame(frame) = found {
+                let key = self.keys[frame as usize];
+                match list {
+                    ONCE => self.once_gone.push(key),
+                    _ => self.again_gone.push(key),
                 }
             }
+            if found != Victim::None {
+                break;
+            }
         }
-        Victim::None
+        found
     }
 
     /// Where the page was that is to come. The border moves once for it, however often a frame is looked for.
@@ -118,7 +128,7 @@ impl Policy for Arc {
         if from == From::Nowhere {
             let all_once = self.lists.list(ONCE).len() + self.once_gone.len();
             if all_once >= self.frames && self.once_gone.len() == 0 {
-                match self.lists.take(ONCE, AGAIN, &mut look) {
+                match self.lists.take(ONCE, ONCE, &mut look) {
                     Victim::None => return self.replace(from, &mut look),
                     found => return found,
                 }

@@ -184,9 +184,20 @@ impl<const N: usize> Lists<N> {
         &mut self,
         list: usize,
         stay: usize,
+        look: impl FnMut(u32) -> Look,
+    ) -> Victim {
+        self.find_of(list, stay, u32::MAX, look)
+    }
+
+    #[inline]
+    fn find_of(
+        &mut self,
+        list: usize,
+        stay: usize,
+        most: u32,
         mut look: impl FnMut(u32) -> Look,
     ) -> Victim {
-        let mut rest = self.lists[list].len;
+        let mut rest = self.lists[list].len.min(most);
         while rest > 0 {
             let oldest = self.lists[list].oldest;
             match look(oldest) {
@@ -211,7 +222,19 @@ impl<const N: usize> Lists<N> {
         stay: usize,
         look: impl FnMut(u32) -> Look,
     ) -> Victim {
-        let found = self.find(list, stay, look);
+        self.take_of(list, stay, u32::MAX, look)
+    }
+
+    /// The same, of those up to the one that is the `most`th to stay.
+    #[inline]
+    pub(crate) fn take_of(
+        &mut self,
+        list: usize,
+        stay: usize,
+        most: u32,
+        look: impl FnMut(u32) -> Look,
+    ) -> Victim {
+        let found = self.find_of(list, stay, most, look);
         if let Victim::Frame(frame) = found {
             self.remove(frame);
         }
