@@ -133,10 +133,9 @@ mod tests {
     fn what_is_wrong_is_one_line_and_nothing_ends_the_program() {
         let stop = Arc::default();
         let compared = |of: &[&str]| line(compare(&words(of), &stop));
-        assert_eq!(
-            compared(&["--requests=-5", "--", "zipf"]),
-            "invalid value '-5' for '--requests <N>': invalid digit found in string"
-        );
+        let refused = compared(&["--requests=-5", "--", "zipf"]);
+        let expected = "invalid value '-5' for '--requests <N>': '-5' is not a count";
+        assert!(refused.starts_with(expected), "{refused}");
         assert_eq!(
             compared(&["--threads=3", "--", "zipf"]),
             "the following required arguments were not provided: --real"
