@@ -114,8 +114,8 @@ static void mistakes(wharf_cache *cache, const char *path) {
   options.memory_bytes = 100;
   FAILS(wharf_cache_new(&options) == NULL, EINVAL, "too small");
   wharf_cache_options_init(&options);
-  options.replacement = 7;
-  FAILS(wharf_cache_new(&options) == NULL, EINVAL, "7 is no replacement");
+  options.replacement = 77;
+  FAILS(wharf_cache_new(&options) == NULL, EINVAL, "77 is no replacement");
   memory();
   FAILS(wharf_open(cache, "/no/such/folder/file", WHARF_CREATE) == NULL, ENOENT, "/no/such/folder");
   FAILS(wharf_open(NULL, path, 0) == NULL, EINVAL, "the cache is NULL");
