@@ -2,7 +2,7 @@
 //! back from one of these says which list was too short, and moves the border between both.
 
 use crate::ghosts::Ghosts;
-use crate::lists::Lists;
+use crate::lists::{ALL, Lists};
 use crate::{Look, Policy, Victim};
 
 /// The lists of frames: pages that were used once, and again.
@@ -68,10 +68,10 @@ impl Arc {
         for (list, most) in [
             (order[0], STAY_MOST),
             (order[1], STAY_MOST),
-            (order[0], u32::MAX),
-            (order[1], u32::MAX),
+            (order[0], ALL),
+            (order[1], ALL),
         ] {
-            found = self.lists.take_of(list, list, most, &mut *look);
+            found = self.lists.take(list, list, most, &mut *look);
             if let Victim::Frame(frame) = found {
                 let key = self.keys[frame as usize];
                 match list {
@@ -128,7 +128,7 @@ impl Policy for Arc {
         if from == From::Nowhere {
             let all_once = self.lists.list(ONCE).len() + self.once_gone.len();
             if all_once >= self.frames && self.once_gone.len() == 0 {
-                match self.lists.take(ONCE, ONCE, &mut look) {
+                match self.lists.take(ONCE, ONCE, ALL, &mut look) {
                     Victim::None => return self.replace(from, &mut look),
                     found => return found,
                 }

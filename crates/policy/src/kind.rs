@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::{AnyPolicy, Arc, Clock, Fifo, Lirs, Lru, Policy, S3Fifo, Sieve, TinyLfu, TwoQ};
+
 /// A policy, or the bound of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -69,6 +71,22 @@ impl Kind {
                 "the page leaves whose next use is farthest away: the bound of all policies"
             }
         }
+    }
+
+    /// The policy, for so many frames; none for [`Kind::Belady`], which has to know the future.
+    pub fn policy(self, frames: u32) -> Option<Box<dyn AnyPolicy>> {
+        Some(match self {
+            Kind::Fifo => Box::new(Fifo::new(frames)),
+            Kind::Lru => Box::new(Lru::new(frames)),
+            Kind::Clock => Box::new(Clock::new(frames)),
+            Kind::Sieve => Box::new(Sieve::new(frames)),
+            Kind::S3Fifo => Box::new(S3Fifo::new(frames)),
+            Kind::TwoQ => Box::new(TwoQ::new(frames)),
+            Kind::Arc => Box::new(Arc::new(frames)),
+            Kind::Lirs => Box::new(Lirs::new(frames)),
+            Kind::WTinyLfu => Box::new(TinyLfu::new(frames)),
+            Kind::Belady => return None,
+        })
     }
 
     /// Its name.

@@ -20,9 +20,10 @@
 //! | S3-FIFO | `s3_fifo.rs` | Yang and others, SOSP 2023 |
 //! | Belady's MIN, which knows the future: a bound and no policy | `belady.rs` | Belady, 1966 |
 //!
-//! [`Kind`] names them; [`Named`] is one that is chosen while a program runs; `stream.rs` is a simulation of any of them over numbered pages. `lists.rs` and `ghosts.rs` are what they are made of: lists
-//! of frames, and the keys of pages that left.
+//! [`Kind`] names them; [`AnyPolicy`] is one that is chosen while a program runs; `stream.rs` is a simulation of any of them over numbered pages.
+//! `lists.rs` and `ghosts.rs` are what they are made of: lists of frames, and the keys of pages that left.
 
+mod any;
 mod arc;
 mod belady;
 mod clock;
@@ -33,13 +34,13 @@ mod lirs;
 mod lists;
 mod look;
 mod lru;
-mod named;
 mod s3_fifo;
 mod sieve;
 mod stream;
 mod tiny_lfu;
 mod two_q;
 
+pub use any::AnyPolicy;
 pub use arc::Arc;
 pub use belady::belady;
 pub use clock::Clock;
@@ -48,7 +49,6 @@ pub use kind::{Kind, UnknownPolicy};
 pub use lirs::Lirs;
 pub use look::{Look, Victim};
 pub use lru::Lru;
-pub use named::Named;
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 pub use stream::{Stream, simulate};

@@ -2,6 +2,9 @@
 
 use crate::{Look, Victim};
 
+/// No number of frames that stay ends a search.
+pub(crate) const ALL: u32 = u32::MAX;
+
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -178,19 +181,9 @@ impl<const N: usize> Lists<N> {
     }
 
     /// Looks for the oldest of a list that goes. Those that stay go to the list `stay`, before all others, so that they are not in the way again:
-    /// a page that cannot go is in use. Which [was used](Look::Used) is looked at once more.
+    /// a page that cannot go is in use. After `most` of them it gives up. Which [was used](Look::Used) is looked at once more.
     #[inline]
     pub(crate) fn find(
-        &mut self,
-        list: usize,
-        stay: usize,
-        look: impl FnMut(u32) -> Look,
-    ) -> Victim {
-        self.find_of(list, stay, u32::MAX, look)
-    }
-
-    #[inline]
-    fn find_of(
         &mut self,
         list: usize,
         stay: usize,
@@ -220,21 +213,10 @@ impl<const N: usize> Lists<N> {
         &mut self,
         list: usize,
         stay: usize,
-        look: impl FnMut(u32) -> Look,
-    ) -> Victim {
-        self.take_of(list, stay, u32::MAX, look)
-    }
-
-    /// The same, of those up to the one that is the `most`th to stay.
-    #[inline]
-    pub(crate) fn take_of(
-        &mut self,
-        list: usize,
-        stay: usize,
         most: u32,
         look: impl FnMut(u32) -> Look,
     ) -> Victim {
-        let found = self.find_of(list, stay, most, look);
+        let found = self.find(list, stay, most, look);
         if let Victim::Frame(frame) = found {
             self.remove(frame);
         }

@@ -5,7 +5,7 @@
 //! How often a page was used of late says a count-min sketch of four bits for each of four counters, whose counts are halved after ten times as many
 //! uses as there are frames: so pages that are not in the cache are counted too.
 
-use crate::lists::Lists;
+use crate::lists::{ALL, Lists};
 use crate::{Look, Policy, Victim};
 
 /// The lists of frames: new pages, those that joined the others, and those of them that were used again.
@@ -26,8 +26,8 @@ pub struct TinyLfu {
 impl TinyLfu {
     /// The page beside the new ones that leaves next, if there is one.
     fn oldest(&mut self, look: &mut impl FnMut(u32) -> Look) -> Victim {
-        let found = match self.lists.find(JOINED, USED, &mut *look) {
-            Victim::None => self.lists.find(USED, USED, look),
+        let found = match self.lists.find(JOINED, USED, ALL, &mut *look) {
+            Victim::None => self.lists.find(USED, USED, ALL, look),
             found => found,
         };
         self.balance();
@@ -79,12 +79,12 @@ impl Policy for TinyLfu {
         let oldest = match self.oldest(&mut look) {
             Victim::Frame(oldest) => oldest,
             Victim::Ended => return Victim::Ended,
-            Victim::None => return self.lists.take(NEW, NEW, look),
+            Victim::None => return self.lists.take(NEW, NEW, ALL, look),
         };
         if self.lists.list(NEW).len() < self.new_most {
             return self.goes(oldest);
         }
-        let newcomer = match self.lists.find(NEW, NEW, look) {
+        let newcomer = match self.lists.find(NEW, NEW, ALL, look) {
             Victim::Frame(newcomer) => newcomer,
             Victim::Ended => return Victim::Ended,
             Victim::None => return self.goes(oldest),

@@ -2,7 +2,7 @@
 //! that comes back meanwhile joins an LRU list of the others.
 
 use crate::ghosts::Ghosts;
-use crate::lists::Lists;
+use crate::lists::{ALL, Lists};
 use crate::{Look, Policy, Victim};
 
 /// The lists of frames.
@@ -20,7 +20,7 @@ pub struct TwoQ {
 
 impl TwoQ {
     fn evict_new(&mut self, look: impl FnMut(u32) -> Look) -> Victim {
-        let found = self.lists.take(NEW, MAIN, look);
+        let found = self.lists.take(NEW, MAIN, ALL, look);
         if let Victim::Frame(frame) = found {
             self.gone.push(self.keys[frame as usize]);
         }
@@ -53,12 +53,12 @@ impl Policy for TwoQ {
         self.gone.recall(coming);
         let has_room = self.lists.list(NEW).len() <= self.new_most;
         let first = match has_room {
-            true => self.lists.take(MAIN, MAIN, &mut look),
+            true => self.lists.take(MAIN, MAIN, ALL, &mut look),
             false => self.evict_new(&mut look),
         };
         match (first, has_room) {
             (Victim::None, true) => self.evict_new(look),
-            (Victim::None, false) => self.lists.take(MAIN, MAIN, look),
+            (Victim::None, false) => self.lists.take(MAIN, MAIN, ALL, look),
             (found, _) => found,
         }
     }

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs)]
 
-use wharf_policy::{Kind, Look, Lru, Named, Stream, Victim, simulate};
+use wharf_policy::{AnyPolicy, Kind, Look, Lru, Stream, Victim, simulate};
 
 /// Numbers by Knuth's generator of 64 bits, of which the upper 31 are taken.
 struct Numbers(u64);
@@ -203,7 +203,7 @@ struct Frame {
 /// A cache whose pages are discarded too, whose frames may be held, and which does not always know for whom it makes room.
 fn rough(kind: Kind, seed: u64, frames: u32) {
     let mut numbers = Numbers(seed);
-    let mut policy = Named::new(kind, frames).expect("a policy");
+    let mut policy = kind.policy(frames).expect("a policy");
     let mut cache = vec![Frame::default(); frames as usize];
     for _ in 0..5_000 {
         let page = numbers.below(u64::from(frames) * 3);
@@ -219,7 +219,7 @@ fn rough(kind: Kind, seed: u64, frames: u32) {
             (way, None) => {
                 let empty = cache.iter().position(|held| held.page.is_none());
                 let coming = (way > 2).then_some(page);
-                let frame = empty.or_else(|| make_room(&mut policy, &mut cache, coming, way == 0));
+                let frame = empty.or_else(|| make_room(&mut *policy, &mut cache, coming, way == 0));
                 if let Some(frame) = frame {
                     cache[frame] = Frame {
                         page: Some(page),
@@ -234,13 +234,13 @@ fn rough(kind: Kind, seed: u64, frames: u32) {
 
 /// Has a page leave a cache that is full; `ends` at the first frame that is held.
 fn make_room(
-    policy: &mut Named,
+    policy: &mut dyn AnyPolicy,
     cache: &mut [Frame],
     coming: Option<u64>,
     ends: bool,
 ) -> Option<usize> {
     let may_any = cache.iter().any(|frame| !frame.is_held);
-    let victim = policy.evict(coming, |frame| {
+    let victim = policy.evict(coming, &mut |frame| {
         let frame = &mut cache[frame as usize];
         match std::mem::take(&mut frame.uses) {
             0 if frame.page.is_none() => Look::Stays,
@@ -281,7 +281,7 @@ fn pages_may_go_or_have_to_stay_at_any_time() {
             }
         }
     }
-    assert!(Named::new(Kind::Belady, 8).is_none());
+    assert!(Kind::Belady.policy(8).is_none());
 }
 
 /// A frame that stays, as its page is dirty or on its way, is not in the way of the next search: a search looks at few frames.
@@ -289,13 +289,13 @@ fn pages_may_go_or_have_to_stay_at_any_time() {
 fn what_cannot_go_is_passed_once_and_not_at_each_search() {
     const FRAMES: u32 = 1_000;
     for (name, kind) in Kind::ALL {
-        let Some(mut policy) = Named::new(kind, FRAMES) else {
+        let Some(mut policy) = kind.policy(FRAMES) else {
             continue;
         };
         (0..FRAMES).for_each(|frame| policy.insert(frame, frame.into()));
         let mut looks = 0;
         for search in 0..100_u64 {
-            let victim = policy.evict(None, |frame| {
+            let victim = policy.evict(None, &mut |frame| {
                 looks += 1;
                 match frame < FRAMES / 2 {
                     true => Look::Stays,

@@ -16,7 +16,7 @@ use wharf_runtime::page_index::{Index, hash_page};
 use crate::cache::dirty::DirtySet;
 use crate::cache::frame::Frame;
 use crate::design::Replacement;
-use crate::kit::replacement::{Chosen, Look, Victim};
+use crate::kit::replacement::{AnyPolicy, Look, Victim, chosen};
 use wharf_runtime::wake::Sleeper;
 use wharf_wire::dma::RegisterError;
 
@@ -71,7 +71,7 @@ pub struct Shard {
     frames: Box<[Frame]>,
     index: Index,
     dirty: DirtySet,
-    policy: Chosen,
+    policy: Box<dyn AnyPolicy>,
     /// Whether the policy is told of each use.
     hears_uses: bool,
     /// Frames from here on were never used.
@@ -88,7 +88,7 @@ impl Shard {
     /// # Errors
     /// If there is no memory for the policy.
     pub fn new(frames: u32, replacement: Replacement) -> Result<Shard, RegisterError> {
-        let policy = Chosen::new(replacement, frames)?;
+        let policy = chosen(replacement, frames)?;
         Ok(Shard {
             frames: vec![Frame::default(); frames as usize].into(),
             index: Index::new(frames),
@@ -175,7 +175,7 @@ impl Shard {
     #[inline]
     fn choose(&mut self, page: u64, is_own: impl Fn(u32) -> bool) -> (Result<u32, Placed>, u32) {
         let (frames, mut hopeful, mut steps) = (&mut self.frames, false, 0);
-        let victim = self.policy.evict(Some(page), |at| {
+        let victim = self.policy.evict(Some(page), &mut |at| {
             let frame = &mut frames[at as usize];
             steps += 1;
             let uses = frame.take_uses();

@@ -139,8 +139,8 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
         let mut uses = self.uses.borrow_mut();
         uses.push(frame);
         if uses.len() == uses.inline_size() {
-            self.shared.replacement.used(self.cpu(), &uses);
-            uses.clear();
+            drop(uses);
+            self.tell_uses();
         }
     }
 

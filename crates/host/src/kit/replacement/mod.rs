@@ -5,7 +5,7 @@
 //!
 //! | policy | where | users |
 //! |---|---|---|
-//! | by name | [`Chosen`] | shards of `clock`; `scale` and what is made of it, behind [`scale::replacement`](crate::scale::replacement) |
+//! | by name | [`chosen()`] | shards of `clock`; `scale` and what is made of it, behind [`scale::replacement`](crate::scale::replacement) |
 //! | CLOCK | `wharf-policy` | sets of `scala`, private caches of `tri`: as their papers have it |
 //! | second chance: a queue of those that may go | [`second_chance`] | managers of `tri` |
 //! | two lists, as in Linux | [`two_lists`] | `kernel`, `falcon`; others, if they are told so |
@@ -14,5 +14,5 @@ pub mod chosen;
 pub mod second_chance;
 pub mod two_lists;
 
-pub use chosen::Chosen;
-pub use wharf_policy::{Clock, Look, Policy, Victim};
+pub use chosen::chosen;
+pub use wharf_policy::{AnyPolicy, Clock, Look, Policy, Victim};

@@ -14,7 +14,7 @@ use super::{Candidates, Heard, STRETCH, SharedReplacement};
 use crate::design::Replacement;
 use crate::kit::nodes::{Nodes, by_node};
 use crate::kit::per_frame::per_frame;
-use crate::kit::replacement::{Chosen, Look, Victim};
+use crate::kit::replacement::{AnyPolicy, Look, Victim, chosen};
 use crate::scale::frame::Frames;
 
 /// Frames that a search looks at before it comes back with what it has.
@@ -33,11 +33,18 @@ enum Place {
     Known,
 }
 
+impl Place {
+    /// Whether the policy has the page.
+    fn is_listed(self) -> bool {
+        matches!(self, Place::New | Place::Known)
+    }
+}
+
 /// What a memory node has.
 struct Node {
     /// The first of its frames.
     first: u32,
-    policy: Chosen,
+    policy: Box<dyn AnyPolicy>,
     /// By frame of the node.
     places: Vec<Place>,
     /// Victims at a time: the queues of policies for pages that leave next are a hundredth of the frames and more.
@@ -57,13 +64,18 @@ impl ChosenPolicy {
     /// # Errors
     /// If there is no memory.
     pub fn new(replacement: Replacement, nodes: Nodes) -> Result<ChosenPolicy, RegisterError> {
+        let mut heard = Heard::Counted;
         let of_node = |node| {
             let frames = nodes.frames_of(node);
             let count = frames.end - frames.start;
+            let policy = chosen(replacement, count)?;
+            if policy.hears_uses() {
+                heard = Heard::Told;
+            }
             let node = Node {
                 first: frames.start,
                 places: per_frame(count, |_| Place::Absent)?,
-                policy: Chosen::new(replacement, count)?,
+                policy,
                 batch: (count / 128).clamp(1, STRETCH) as usize,
             };
             Ok((Lock::new(node), Line::new()))
@@ -72,10 +84,7 @@ impl ChosenPolicy {
         Ok(ChosenPolicy {
             nodes,
             of_node: of_node?,
-            heard: match Chosen::new(replacement, 1)?.hears_uses() {
-                true => Heard::Told,
-                false => Heard::Counted,
-            },
+            heard,
         })
     }
 
@@ -149,7 +158,7 @@ impl SharedReplacement for ChosenPolicy {
                 cpu.work_n(Op::ListUpdate, run.len() as u32, || {
                     for frame in run {
                         let at = frame - node.first;
-                        if matches!(node.places[at as usize], Place::New | Place::Known) {
+                        if node.places[at as usize].is_listed() {
                             node.policy.hit(at);
                         }
                     }
@@ -168,7 +177,7 @@ impl SharedReplacement for ChosenPolicy {
         self.with(cpu, self.nodes.of_frame(frame), |node| {
             let at = frame - node.first;
             let place = std::mem::replace(&mut node.places[at as usize], Place::Absent);
-            if matches!(place, Place::New | Place::Known) {
+            if place.is_listed() {
                 cpu.work(Op::ListUpdate, || node.policy.remove(at));
             }
         });
@@ -197,14 +206,13 @@ impl SharedReplacement for ChosenPolicy {
     }
 
     fn verify(&self, cpu: &Cpu, _: &Frames, pages: u64) {
-        let known = |place: &&Place| matches!(place, Place::New | Place::Known);
         let listed = self.nodes.from(0).map(|node| {
             self.with(cpu, node, |node| {
                 assert!(
                     !node.places.contains(&Place::Tried),
                     "nobody looks for victims"
                 );
-                node.places.iter().filter(known).count() as u64
+                node.places.iter().filter(|place| place.is_listed()).count() as u64
             })
         });
         assert_eq!(listed.sum::<u64>(), pages, "the policy knows every page");
