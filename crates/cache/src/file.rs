@@ -102,6 +102,14 @@ impl File {
         self.len() == 0
     }
 
+    /// What a read of `out` from byte `offset` on finds before the end of the file.
+    #[inline(always)]
+    fn asked(&self, out: &[u8], offset: u64) -> Result<Extent, PageCacheError> {
+        self.check_read()?;
+        let left = self.open.len().saturating_sub(offset);
+        Ok(Extent::new(offset, left.min(out.len() as u64)))
+    }
+
     /// Fills `out` with what the file holds from byte `offset` on; gives how many bytes there were, fewer
     /// only at the end of the file.
     ///
@@ -109,13 +117,11 @@ impl File {
     /// An error of the storage; a file that is open to write only; too many threads.
     #[inline]
     pub fn read_at(&self, out: &mut [u8], offset: u64) -> Result<usize, PageCacheError> {
-        self.check_read()?;
-        let left = self.open.len().saturating_sub(offset);
-        let count = left.min(out.len() as u64) as usize;
+        let extent = self.asked(out, offset)?;
+        let count = extent.bytes as usize;
         if count == 0 {
             return Ok(0);
         }
-        let extent = Extent::new(offset, count as u64);
         let out = &mut out[..count];
         let done = self.with_context(|context| self.read_now(context, extent, out))?;
         match done < count {
@@ -132,13 +138,11 @@ impl File {
     /// A file that is open to write only; too many threads.
     #[inline]
     pub fn read_cached(&self, out: &mut [u8], offset: u64) -> Result<usize, PageCacheError> {
-        self.check_read()?;
-        let left = self.open.len().saturating_sub(offset);
-        let count = left.min(out.len() as u64) as usize;
+        let extent = self.asked(out, offset)?;
+        let count = extent.bytes as usize;
         if count == 0 {
             return Ok(0);
         }
-        let extent = Extent::new(offset, count as u64);
         self.with_context(|context| self.read_now(context, extent, &mut out[..count]))
     }
 
@@ -150,13 +154,11 @@ impl File {
         out: &mut [u8],
         offset: u64,
     ) -> Result<usize, PageCacheError> {
-        self.check_read()?;
-        let left = self.open.len().saturating_sub(offset);
-        let count = left.min(out.len() as u64) as usize;
+        let extent = self.asked(out, offset)?;
+        let count = extent.bytes as usize;
         if count == 0 {
             return Ok(0);
         }
-        let extent = Extent::new(offset, count as u64);
         let read = |context: &Rc<ThreadContext>| self.read_now(context, extent, &mut out[..count]);
         Ok(with_context_now(&self.cache.core, read).unwrap_or(0))
     }

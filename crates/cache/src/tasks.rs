@@ -5,12 +5,11 @@
 //! Idea: what is in memory is copied at once, by the thread that polls. The rest is done by threads of its own ([`WaitingThreads`]),
 //! and the task is woken when it is done. Only the channel that wakes it is tokio's: any executor will do.
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use wharf_runtime::worker::Worker;
+use wharf_runtime::worker::Pool;
 
 use crate::{File, PageCacheError};
 
@@ -22,96 +21,23 @@ use crate::{File, PageCacheError};
 #[derive(Debug, Clone)]
 pub struct WaitingThreads(Arc<Pool>);
 
-#[derive(Debug)]
-struct Pool {
-    jobs: Arc<Jobs>,
-    // Joined when dropped.
-    workers: Vec<Worker>,
-}
-
-type Job = Box<dyn FnOnce() + Send>;
-
-#[derive(Default)]
-struct Jobs {
-    queue: Mutex<Queue>,
-    arrived: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Job>,
-    is_closed: bool,
-}
-
-impl std::fmt::Debug for Jobs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let waiting = self.lock().waiting.len();
-        f.debug_struct("Jobs").field("waiting", &waiting).finish()
-    }
-}
-
-impl Jobs {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The life of a thread: what was asked for is done, also after the end was said.
-    fn serve(&self) {
-        let mut queue = self.lock();
-        loop {
-            if let Some(job) = queue.waiting.pop_front() {
-                drop(queue);
-                job();
-                queue = self.lock();
-            } else if queue.is_closed {
-                return;
-            } else {
-                let woken = self.arrived.wait(queue);
-                queue = woken.unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.jobs.lock().is_closed = true;
-        self.jobs.arrived.notify_all();
-        self.workers.clear();
-    }
-}
-
 impl WaitingThreads {
     /// Starts `threads` threads, at least one.
     ///
     /// # Errors
     /// If the system has none left to give.
     pub fn new(threads: u32) -> io::Result<WaitingThreads> {
-        let jobs = Arc::new(Jobs::default());
-        let start = |index| {
-            let jobs = jobs.clone();
-            Worker::spawn(&format!("wharf-wait-{index}"), move || jobs.serve())
-        };
-        // Those that were started end with this if one is refused.
-        let mut pool = Pool {
-            jobs: jobs.clone(),
-            workers: Vec::new(),
-        };
-        for index in 0..threads.max(1) {
-            pool.workers.push(start(index)?);
-        }
+        let pool = Pool::new("wharf-wait", threads.max(1))?;
         Ok(WaitingThreads(Arc::new(pool)))
     }
 
     /// Has one of the threads do `job`.
     async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = oneshot::channel();
-        let waiting = Box::new(move || {
+        self.0.run(move || {
             // The task may have been dropped meanwhile.
             let _ = tell.send(job());
         });
-        self.0.jobs.lock().waiting.push_back(waiting);
-        self.0.jobs.arrived.notify_one();
         told.await.expect("a thread does all jobs that it takes")
     }
 }

@@ -3,40 +3,17 @@
 //! A seat hands over a piece of work and goes on; what came of it arrives in the seat's inbox, and a bell
 //! wakes the thread that serves. A hand-over costs some ten microseconds, so it is for what takes longer.
 
-use std::collections::VecDeque;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use wharf_runtime::worker::Worker;
+use wharf_runtime::worker;
 
 use crate::export::{Outcome, Tag};
 use crate::proto::Errno;
 use crate::wait::Bell;
 
-type Work = Box<dyn FnOnce() + Send>;
-
-#[derive(Default)]
-struct Queue {
-    work: VecDeque<Work>,
-    closed: bool,
-}
-
-struct Shared {
-    queue: Mutex<Queue>,
-    changed: Condvar,
-}
-
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Threads that work comes to. Dropping it waits for what is under way.
-pub struct Pool {
-    shared: Arc<Shared>,
-    threads: Vec<Worker>,
-}
+pub struct Pool(worker::Pool);
 
 impl Pool {
     /// So many threads.
@@ -44,20 +21,7 @@ impl Pool {
     /// # Errors
     /// If the system has none left.
     pub fn new(threads: u32) -> std::io::Result<Pool> {
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            changed: Condvar::new(),
-        });
-        let mut pool = Pool {
-            shared: shared.clone(),
-            threads: Vec::new(),
-        };
-        for _ in 0..threads {
-            let shared = shared.clone();
-            pool.threads
-                .push(Worker::spawn("nbd pool", move || run(&shared))?);
-        }
-        Ok(pool)
+        worker::Pool::new("nbd pool", threads).map(Pool)
     }
 
     /// Has a job done by some thread; its outcome goes to the inbox.
@@ -69,7 +33,7 @@ impl Pool {
     ) {
         let inbox = inbox.clone();
         inbox.state().expected += 1;
-        let work = Box::new(move || {
+        self.0.run(move || {
             let mut post = Post {
                 inbox,
                 tag,
@@ -77,34 +41,6 @@ impl Pool {
             };
             post.outcome = Some(job());
         });
-        self.shared.queue().work.push_back(work);
-        self.shared.changed.notify_one();
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.shared.queue().closed = true;
-        self.shared.changed.notify_all();
-        self.threads.clear();
-    }
-}
-
-fn run(shared: &Shared) {
-    let mut queue = shared.queue();
-    loop {
-        if let Some(work) = queue.work.pop_front() {
-            drop(queue);
-            work();
-            queue = shared.queue();
-        } else if queue.closed {
-            return;
-        } else {
-            queue = shared
-                .changed
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! OS threads outside the engines: for system calls that block, as a task must not, and whoever has to (plain
 //! `pread` on storage) keeps such threads beside them; and for whole runs that know nothing of each other.
 
+use std::collections::VecDeque;
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// A named thread that is joined when this is dropped. Its body has to end by itself: tell it to
@@ -36,6 +37,93 @@ impl Drop for Worker {
         {
             std::panic::resume_unwind(panic);
         }
+    }
+}
+
+/// What a thread of a [`Pool`] does.
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads that do jobs, in the order in which these came. Dropping it waits until all are done.
+#[derive(Debug)]
+pub struct Pool {
+    jobs: Arc<Jobs>,
+    // Joined when dropped.
+    threads: Vec<Worker>,
+}
+
+#[derive(Default)]
+struct Jobs {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Job>,
+    is_closed: bool,
+}
+
+impl std::fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let waiting = self.queue().waiting.len();
+        f.debug_struct("Jobs").field("waiting", &waiting).finish()
+    }
+}
+
+impl Jobs {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The life of a thread: what was asked for is done, also after the end was said.
+    fn serve(&self) {
+        let mut queue = self.queue();
+        loop {
+            if let Some(job) = queue.waiting.pop_front() {
+                drop(queue);
+                job();
+                queue = self.queue();
+            } else if queue.is_closed {
+                return;
+            } else {
+                let woken = self.changed.wait(queue);
+                queue = woken.unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// So many threads, called `name` with a number.
+    ///
+    /// # Errors
+    /// If the system has none left to give.
+    pub fn new(name: &str, threads: u32) -> io::Result<Pool> {
+        // Those that were started end with this if one is refused.
+        let mut pool = Pool {
+            jobs: Arc::default(),
+            threads: Vec::new(),
+        };
+        for number in 0..threads {
+            let jobs = pool.jobs.clone();
+            let thread = Worker::spawn(&format!("{name}-{number}"), move || jobs.serve())?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Has a job done by some thread.
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+        self.jobs.queue().waiting.push_back(Box::new(job));
+        self.jobs.changed.notify_one();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.jobs.queue().is_closed = true;
+        self.jobs.changed.notify_all();
+        self.threads.clear();
     }
 }
 
