@@ -1,15 +1,13 @@
 //! Curves as one self-contained page.
 
 use super::Curves;
-use crate::report::html::{CHARTS, Escaped, HEAD, STYLE, in_script};
+use crate::report::html::{Escaped, end, head};
 
 const CURVES: &str = include_str!("../report/assets/curves.js");
 
 /// The page as text.
 pub fn render(curves: &Curves) -> String {
-    let title = Escaped(format!("{} · Wharf mrc", curves.trace)).to_string();
-    let head = HEAD.replace("{style}", STYLE).replace("{title}", &title);
-    let json = in_script(&serde_json::to_string(curves).expect("plain data"));
+    let json = serde_json::to_string(curves).expect("plain data");
     format!(
         "{head}<header><h1>{trace}</h1>\n<p class=\"lede\">{heading}</p></header>\n\
          <noscript><p class=\"notes\">The curves need JavaScript. All figures are in the table below.</p></noscript>\n\
@@ -17,9 +15,9 @@ pub fn render(curves: &Curves) -> String {
          <p class=\"hint\">The share of uses of a page that found it in the cache. Higher is better; a page that is not there always comes.</p>\n\
          <div class=\"legend\" id=\"legend\"></div>\n<div class=\"chart\" id=\"curves\"></div>\n</section>\n\
          <section>\n<h2>All figures</h2>\n<div class=\"scroll\">{table}</div>\n</section>\n\
-         </main>\n<div id=\"tip\" hidden></div>\n\
-         <script type=\"application/json\" id=\"data\">{json}</script>\n\
-         <script>\n{CHARTS}\n{CURVES}</script>\n</body>\n</html>\n",
+         {end}",
+        head = head(&Escaped(format!("{} · Wharf mrc", curves.trace))),
+        end = end(&json, CURVES),
         trace = Escaped(&curves.trace),
         heading = Escaped(curves.heading()),
         table = table(curves),

@@ -15,7 +15,7 @@ use super::format;
 use crate::result::{Comparison, Row};
 
 pub(crate) const STYLE: &str = include_str!("assets/report.css");
-pub(crate) const CHARTS: &str = include_str!("assets/charts.js");
+const CHARTS: &str = include_str!("assets/charts.js");
 const REPORT: &str = include_str!("assets/report.js");
 
 /// Text as it may stand in HTML, between tags and in quoted attributes.
@@ -45,8 +45,7 @@ pub fn render(comparison: &Comparison) -> String {
         command(comparison)
     ));
     [
-        HEAD.replace("{style}", STYLE)
-            .replace("{title}", &title.to_string()),
+        head(&title),
         header(comparison),
         cards(&comparison.rows),
         sections(comparison),
@@ -58,7 +57,7 @@ pub fn render(comparison: &Comparison) -> String {
     .concat()
 }
 
-pub(crate) const HEAD: &str = r#"<!doctype html>
+const HEAD: &str = r#"<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -71,6 +70,22 @@ pub(crate) const HEAD: &str = r#"<!doctype html>
 <body>
 <main>
 "#;
+
+/// How a page begins.
+pub(crate) fn head(title: &Escaped<String>) -> String {
+    let title = title.to_string();
+    HEAD.replace("{style}", STYLE).replace("{title}", &title)
+}
+
+/// How a page ends: the place of the read-out, the data, and the script that draws it.
+pub(crate) fn end(json: &str, script: &str) -> String {
+    format!(
+        "</main>\n<div id=\"tip\" hidden></div>\n\
+         <script type=\"application/json\" id=\"data\">{}</script>\n\
+         <script>\n{CHARTS}\n{script}</script>\n</body>\n</html>\n",
+        in_script(json),
+    )
+}
 
 /// The places of the charts that every page has, with what a reader has to know about each.
 const SECTIONS: &str = r#"
@@ -304,23 +319,17 @@ fn run(c: &Comparison) -> String {
 }
 
 fn tail(c: &Comparison) -> String {
+    let json = serde_json::to_string(c).expect("plain data with string keys");
     format!(
         "<footer>Times marked simulated follow from drive presets and measured CPU costs; times \
-         marked measured were taken on the machine's clock. Reads: {}.</footer>\n</main>\n<div id=\"tip\" hidden></div>\n\
-         <script type=\"application/json\" id=\"data\">{}</script>\n\
-         <script>\n{CHARTS}\n{REPORT}</script>\n</body>\n</html>\n",
+         marked measured were taken on the machine's clock. Reads: {}.</footer>\n{}",
         format::verified(c),
-        json_in_script(c),
+        end(&json, REPORT),
     )
 }
 
 /// JSON that cannot end the script element it stands in, whatever its strings hold.
-fn json_in_script(c: &Comparison) -> String {
-    in_script(&serde_json::to_string(c).expect("plain data with string keys"))
-}
-
-/// JSON as [`json_in_script`].
-pub(crate) fn in_script(json: &str) -> String {
+fn in_script(json: &str) -> String {
     // A `<` occurs in strings only, where its escape means the same.
     json.replace('<', "\\u003c")
 }

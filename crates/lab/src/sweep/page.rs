@@ -4,15 +4,12 @@ use serde_json::{Value, json};
 
 use super::{Report, SweepRow};
 use crate::report::format;
-use crate::report::html::{CHARTS, Escaped, HEAD, STYLE, in_script};
+use crate::report::html::{Escaped, end, head};
 
 const SWEEP: &str = include_str!("../report/assets/sweep.js");
 
 /// The page as text.
 pub fn render(report: &Report) -> String {
-    let title = Escaped(format!("{} · Wharf sweep", heading(report))).to_string();
-    let head = HEAD.replace("{style}", STYLE).replace("{title}", &title);
-    let json = in_script(&data(report).to_string());
     let notes = match report.gap() {
         Some(gap) => format!("<div class=\"notes\"><p>{}</p></div>\n", Escaped(gap)),
         None => String::new(),
@@ -20,9 +17,9 @@ pub fn render(report: &Report) -> String {
     format!(
         "{head}<header><h1>{heading}</h1>\n<p class=\"lede\">{about}</p>\n{notes}</header>\n{curves}\
          <section>\n<h2>All figures</h2>\n<div class=\"scroll\">{table}</div>\n</section>\n\
-         </main>\n<div id=\"tip\" hidden></div>\n\
-         <script type=\"application/json\" id=\"data\">{json}</script>\n\
-         <script>\n{CHARTS}\n{SWEEP}</script>\n</body>\n</html>\n",
+         {end}",
+        head = head(&Escaped(format!("{} · Wharf sweep", heading(report)))),
+        end = end(&data(report).to_string(), SWEEP),
         heading = Escaped(heading(report)),
         about = Escaped(report.about()),
         curves = curves(report),

@@ -17,7 +17,7 @@ use wharf_workload::Request;
 
 use super::Failure;
 use super::trace::{Reading, open, unreadable};
-use super::{compare as compare_command, mrc as mrc_command};
+use super::{compare as compare_command, mrc as mrc_command, usage};
 
 /// The words of a command, without its name.
 #[derive(Parser)]
@@ -30,12 +30,9 @@ struct Words<A: clap::Args> {
 /// The arguments that the words are, or why they are none, in one line.
 fn parse<A: clap::Args>(words: &[OsString]) -> Result<A, Failure> {
     let parsed = Words::<A>::try_parse_from(words);
-    parsed.map(|words| words.args).map_err(|error| {
-        let text = error.to_string();
-        let said = text.split("\n\n").next().unwrap_or_default();
-        let said = said.strip_prefix("error: ").unwrap_or(said);
-        Failure::Input(said.split_whitespace().collect::<Vec<_>>().join(" "))
-    })
+    parsed
+        .map(|words| words.args)
+        .map_err(|error| Failure::Input(usage::first(&error)))
 }
 
 /// What `wharf compare` compares.

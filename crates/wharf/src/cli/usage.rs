@@ -36,6 +36,14 @@ pub(super) fn line(error: &clap::Error) -> Option<String> {
     }
 }
 
+/// What clap says first, without its name for it and its tips: for who shows errors in another place than a terminal.
+pub(super) fn first(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let said = text.split("\n\n").next().unwrap_or_default();
+    let said = said.strip_prefix("error: ").unwrap_or(said);
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// `--cache: 'x' is not a size: ...`: what a value parser says, behind the option.
 fn validation(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {

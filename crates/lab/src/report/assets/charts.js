@@ -123,6 +123,22 @@ function stepPath(points) {
   return path;
 }
 
+/** A share with the digits of a figure. */
+const percent = (share) => `${figure(share * 100)} %`;
+
+/** A name in a legend that is no button, behind a piece of its line. */
+function lineKey(style, name) {
+  const line = svg("svg", { width: 28, height: 10 });
+  line.append(svg("line", { x1: 0, x2: 28, y1: 5, y2: 5, style }));
+  return html("span", { className: "key" }, line, name);
+}
+
+/** A straight line from point to point. */
+function polyline(points, style) {
+  const places = points.map((point) => point.map((v) => v.toFixed(1)).join(","));
+  return svg("polyline", { points: places.join(" "), style });
+}
+
 const tip = () => document.getElementById("tip");
 
 /** Shows a read-out beside the pointer: a heading and rows of colour, name, value. */
@@ -160,4 +176,19 @@ function onPointer(root, plot, read, leave) {
     leave();
   });
   root.append(area);
+}
+
+/** An upright line at the number that is nearest to the pointer: `tell` gives its heading and rows, which are shown by their `order`. */
+function readNearest(root, plot, numbers, x, tell) {
+  const mark = svg("line", { class: "axis", y1: plot.top, y2: plot.bottom, visibility: "hidden" });
+  root.append(mark);
+  const read = (at, _, event) => {
+    const near = numbers.reduce((best, n) => (Math.abs(x(n) - at) < Math.abs(x(best) - at) ? n : best));
+    mark.setAttribute("x1", x(near));
+    mark.setAttribute("x2", x(near));
+    mark.setAttribute("visibility", "visible");
+    const { heading, rows } = tell(near);
+    showTip(event, heading, rows.sort((a, b) => b.order - a.order));
+  };
+  onPointer(root, plot, read, () => mark.setAttribute("visibility", "hidden"));
 }

@@ -9,8 +9,6 @@ const color = (index) => (policies[index] === "belady" ? "var(--muted)" : series
 const dash = (index) => (policies[index] === "belady" ? "2 2" : index < 8 ? seriesDash(index) : "12 4");
 const lineStyle = (index) => `fill:none;stroke:${color(index)};stroke-dasharray:${dash(index)};stroke-width:2`;
 
-const percent = (share) => `${figure(share * 100)} %`;
-
 function bytesText(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let at = 0;
@@ -25,11 +23,7 @@ const pagesText = (pages) => bytesText(pages * report.page_bytes);
 
 function legend() {
   const place = document.getElementById("legend");
-  policies.forEach((policy, index) => {
-    const line = svg("svg", { width: 28, height: 10 });
-    line.append(svg("line", { x1: 0, x2: 28, y1: 5, y2: 5, style: lineStyle(index) }));
-    place.append(html("span", { className: "key" }, line, policy));
-  });
+  policies.forEach((policy, index) => place.append(lineKey(lineStyle(index), policy)));
 }
 
 function draw() {
@@ -54,16 +48,10 @@ function draw() {
   policies.forEach((policy, index) => {
     const points = report.rows
       .filter((row) => row.policy === policy)
-      .map((row) => `${x(row.cache_pages).toFixed(1)},${y(row.hit_ratio).toFixed(1)}`);
-    root.append(svg("polyline", { points: points.join(" "), style: lineStyle(index) }));
+      .map((row) => [x(row.cache_pages), y(row.hit_ratio)]);
+    root.append(polyline(points, lineStyle(index)));
   });
-  const mark = svg("line", { class: "axis", y1: plot.top, y2: plot.bottom, visibility: "hidden" });
-  root.append(mark);
-  const read = (at, _, event) => {
-    const near = sizes.reduce((best, pages) => (Math.abs(x(pages) - at) < Math.abs(x(best) - at) ? pages : best));
-    mark.setAttribute("x1", x(near));
-    mark.setAttribute("x2", x(near));
-    mark.setAttribute("visibility", "visible");
+  readNearest(root, plot, sizes, x, (near) => {
     const rows = report.rows.filter((row) => row.cache_pages === near);
     const told = rows.map((row) => ({
       color: color(policies.indexOf(row.policy)),
@@ -71,10 +59,8 @@ function draw() {
       value: percent(row.hit_ratio),
       order: row.hit_ratio,
     }));
-    told.sort((a, b) => b.order - a.order);
-    showTip(event, `${pagesText(near)}, ${percent(rows[0].cache_share)} of the pages`, told);
-  };
-  onPointer(root, plot, read, () => mark.setAttribute("visibility", "hidden"));
+    return { heading: `${pagesText(near)}, ${percent(rows[0].cache_share)} of the pages`, rows: told };
+  });
 }
 
 legend();

@@ -232,12 +232,7 @@ function drawMultiples(target, series) {
     root.append(svg("text", { x: plot.left, y: plot.top - 7 }, "MB/s"));
     yAxis(root, plot, ticks, y, (t) => t.toLocaleString("en-US"));
     xAxis(root, plot, time.ticks, time.tickX, time.text, time.name);
-    const color = `fill:${seriesColor(design.index)}`;
-    for (const { x, width, point } of gcSpans(design.row, time)) {
-      const top = y(point.mb_s);
-      const opacity = (0.4 * point.gc_share).toFixed(3);
-      root.append(svg("rect", { x, width, y: top, height: plot.bottom - top, style: color, opacity }));
-    }
+    shadeGc(root, plot, design, time, y);
     drawCourse(root, design, time, y, (point) => point.mb_s, "none");
     if (!hasHits(design.row)) return timeReadOut(root, plot, [design], time);
     const share = linear(0, 1, plot.bottom, plot.top);
@@ -303,15 +298,7 @@ function drawThroughput(root, plot, series, time) {
   const y = linear(0, ticks.at(-1), plot.bottom, plot.top);
   root.append(svg("text", { x: plot.left, y: plot.top - 10 }, "throughput, MB/s"));
   yAxis(root, plot, ticks, y, (t) => t.toLocaleString("en-US"));
-  // Garbage collection shades what lies below the curve; with more designs only the strips do.
-  for (const design of series.length <= 3 ? series : []) {
-    const style = `fill:${seriesColor(design.index)}`;
-    for (const { x, width, point } of gcSpans(design.row, time)) {
-      const top = y(point.mb_s);
-      const opacity = (0.4 * point.gc_share).toFixed(3);
-      root.append(svg("rect", { x, width, y: top, height: plot.bottom - top, style, opacity }));
-    }
-  }
+  for (const design of series) shadeGc(root, plot, design, time, y);
   for (const design of series) drawCourse(root, design, time, y, (point) => point.mb_s);
 }
 
@@ -323,6 +310,16 @@ function gcSpans(row, time) {
     const end = time.x(row, row.timeline[index + 1]?.t_s ?? row.elapsed_seconds);
     return [{ x, width: Math.max(end - x, 0.5), point }];
   });
+}
+
+/** Garbage collection shades what lies below the curve of throughput. */
+function shadeGc(root, plot, { row, index }, time, y) {
+  const style = `fill:${seriesColor(index)}`;
+  for (const { x, width, point } of gcSpans(row, time)) {
+    const top = y(point.mb_s);
+    const opacity = (0.4 * point.gc_share).toFixed(3);
+    root.append(svg("rect", { x, width, y: top, height: plot.bottom - top, style, opacity }));
+  }
 }
 
 function drawStrips(root, plot, series, time) {

@@ -6,7 +6,6 @@ const axis = report.axes[along];
 /** The chosen value of each other axis. */
 const chosen = report.axes.map((other) => other.values[0]);
 
-const percent = (share) => `${figure(share * 100)} %`;
 const latency = (us) => (us === 0 ? "0" : latencyText(us));
 
 const FIGURES = [
@@ -36,11 +35,7 @@ function pointsOf(design) {
 
 function legend() {
   const place = document.getElementById("legend");
-  report.designs.forEach((design, index) => {
-    const line = svg("svg", { width: 28, height: 10 });
-    line.append(svg("line", { x1: 0, x2: 28, y1: 5, y2: 5, style: lineStyle(index) }));
-    place.append(html("span", { className: "key" }, line, design));
-  });
+  report.designs.forEach((design, index) => place.append(lineKey(lineStyle(index), design)));
 }
 
 function choices() {
@@ -102,30 +97,17 @@ function chart(place, kind, curves) {
   for (const { index, points } of curves) {
     const known = points.filter(({ row }) => kind.of(row) !== null);
     const places = known.map(({ at, row }) => [x(at), y(kind.of(row))]);
-    root.append(svg("polyline", { points: places.map((p) => p.map((v) => v.toFixed(1)).join(",")).join(" "), style: lineStyle(index) }));
+    root.append(polyline(places, lineStyle(index)));
     for (const [cx, cy] of places) root.append(svg("circle", { cx, cy, r: 3, style: `fill:${color(index)}` }));
   }
-  readOut(root, plot, kind, curves, numbers, x, nameOf);
-}
-
-/** The figures at the value that is nearest to the pointer. */
-function readOut(root, plot, kind, curves, numbers, x, nameOf) {
-  const mark = svg("line", { class: "axis", y1: plot.top, y2: plot.bottom, visibility: "hidden" });
-  root.append(mark);
-  const read = (at, _, event) => {
-    const near = numbers.reduce((best, n) => (Math.abs(x(n) - at) < Math.abs(x(best) - at) ? n : best));
-    mark.setAttribute("x1", x(near));
-    mark.setAttribute("x2", x(near));
-    mark.setAttribute("visibility", "visible");
-    const told = curves.flatMap(({ design, index, points }) => {
+  readNearest(root, plot, numbers, x, (near) => {
+    const rows = curves.flatMap(({ design, index, points }) => {
       const point = points.find((p) => p.at === near);
       const value = point === undefined ? null : kind.of(point.row);
       return value === null ? [] : [{ color: color(index), name: design, value: kind.told(value), order: value }];
     });
-    told.sort((a, b) => b.order - a.order);
-    showTip(event, `${axis.key} = ${nameOf(near)}`, told);
-  };
-  onPointer(root, plot, read, () => mark.setAttribute("visibility", "hidden"));
+    return { heading: `${axis.key} = ${nameOf(near)}`, rows };
+  });
 }
 
 if (along >= 0) {

@@ -22,6 +22,7 @@ use super::{
     Args, Failure, Force, Progress, Reports, System, failure, input, interrupt_flag, prepare, room,
     system,
 };
+use crate::cli::usage;
 
 /// Options that are of a command and not of a point; threads and profile are of real time, which no sweep of a file has.
 const OF_COMMAND: [&str; 9] = [
@@ -251,11 +252,7 @@ fn parse(words: &[Word]) -> Result<Args, String> {
     line.extend(workload);
     let matches = command.try_get_matches_from(line);
     let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
-    args.map_err(|error| {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        first.trim_start_matches("error: ").to_string()
-    })
+    args.map_err(|error| usage::first(&error))
 }
 
 /// What a point's results depend on besides its configuration: all other options, and the contents of the files that are its
