@@ -8,6 +8,7 @@
 //! | `window.rs`, `by_window.rs` | pages of that cache which are loaded and stored without a command |
 //! | `near.rs` | the same by way of the drive's cache; its budgets are walls, and it moves the bytes that are asked for alone |
 //! | `vector.rs` | functions of bytes give what their definitions say; whatever a vector says, nothing of others is seen or harmed |
+//! | `codecs.rs` | the drive compresses as a host does, and what is no stream of a codec is refused |
 //! | `vector_cuts.rs` | what the steps of a vector made durable outlives a power cut, in their order |
 //! | `wasm.rs` | a program does what it says, or is stopped with a reason; reads go on beside it |
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
@@ -24,6 +25,7 @@
 
 mod asker;
 mod by_window;
+mod codecs;
 mod coming_and_going;
 mod first;
 mod leases;
