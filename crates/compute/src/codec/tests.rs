@@ -1,5 +1,7 @@
 //! All codecs: what comes back, what is refused, and how much is made at once. `tests/outside.rs` asks other programs.
 
+use wharf_runtime::Seed;
+
 use super::*;
 use crate::{Function, Refused, Work, whole};
 
@@ -134,6 +136,54 @@ fn what_is_cut_off_or_longer_is_refused_and_what_is_changed_never_passes() {
                     "{codec:?} {at} {bit}"
                 );
             }
+        }
+    }
+}
+
+/// What was made until the end or the refusal, in pieces and rooms of such lengths.
+fn until_refused(codec: Codec, bytes: &[u8], cut: usize, room: usize) -> (Vec<u8>, bool) {
+    let mut work = Work::new(Function::Decompress(codec), &[], 0).unwrap();
+    let (mut made, mut room) = (Vec::new(), vec![0; room]);
+    let mut rest = bytes;
+    loop {
+        let piece = &rest[..rest.len().min(cut)];
+        let step = match piece.is_empty() {
+            false => work.step(piece, &mut room),
+            true => work.finish(&mut room),
+        };
+        let Ok(step) = step else {
+            return (made, false);
+        };
+        assert!(step.taken <= piece.len() && step.made <= room.len());
+        if piece.is_empty() && step.made == 0 {
+            return (made, true);
+        }
+        rest = &rest[step.taken..];
+        made.extend_from_slice(&room[..step.made]);
+        assert!(made.len() < 64 << 20, "it comes to an end");
+    }
+}
+
+#[test]
+fn streams_with_random_damage_are_refused_however_they_are_cut() {
+    let mut rng = Seed(4).rng();
+    for codec in built() {
+        for nth in 0..300 {
+            let mut bad = compressed(codec, &mixed(1 + rng.below(40_000) as usize));
+            for _ in 0..rng.below(4) {
+                let at = rng.below(bad.len() as u64) as usize;
+                bad[at] = [0, 255, rng.below(256) as u8][rng.below(3) as usize];
+            }
+            if rng.below(3) == 0 {
+                bad.truncate(rng.below(bad.len() as u64) as usize);
+            }
+            let cut = 1 + rng.below(5_000) as usize;
+            let (some, is_right) = until_refused(codec, &bad, cut, 1 + rng.below(5_000) as usize);
+            let (all, same) = until_refused(codec, &bad, 1 << 20, 1 << 20);
+            assert_eq!(is_right, same, "{codec:?} {nth}");
+            // Pieces may have been given before the damage was seen.
+            assert!(some.starts_with(&all), "{codec:?} {nth}");
+            assert!(!is_right || some == all, "{codec:?} {nth}");
         }
     }
 }
