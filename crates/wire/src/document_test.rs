@@ -142,6 +142,7 @@ fn tables_of_the_code() -> Tables {
         file::HandleOperation,
         file::Evict,
         file::VectorFunction,
+        file::VectorCodec,
         file::PlaceKind,
         file::AttributeOperation,
         file::FileKind,

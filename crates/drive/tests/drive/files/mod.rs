@@ -10,6 +10,7 @@
 //! | `epochs.rs` | a sync ends beside one who writes without an end, and writes what was dirty when it began |
 //! | `protected.rs` | what was written to it is there after power cuts if it is protected, and else what was synced |
 //! | `vector.rs` | functions of bytes give what their definitions say; whatever a vector says, nothing of others is seen or harmed |
+//! | `codecs.rs` | the drive compresses as a host does, and what is no stream of a codec is refused |
 //! | `vector_cuts.rs` | what the steps of a vector made durable outlives a power cut, in their order |
 //! | `wasm.rs` | a program does what it says, or is stopped with a reason; reads go on beside it |
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
@@ -26,6 +27,7 @@
 
 mod asker;
 mod by_window;
+mod codecs;
 mod coming_and_going;
 mod epochs;
 mod first;
