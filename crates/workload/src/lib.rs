@@ -46,7 +46,7 @@ mod readers;
 mod stat_table;
 
 pub use columns::{Column, Columns, ColumnsError};
-pub use convert::{OutputFormat, convert};
+pub use convert::{Converted, OutputFormat, Packed, convert};
 pub use error::{BadLine, Candidates, WorkloadError};
 pub use fit::{Fit, FitMode};
 pub use format::{AsciiLayout, Format, TimeUnit, Unit};

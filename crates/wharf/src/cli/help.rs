@@ -233,7 +233,8 @@ Examples:
 Examples:
 
   wharf trace convert my-trace.csv.gz my.trace
-  wharf trace convert my-trace.blkparse - --to msr",
+  wharf trace convert my-trace.blkparse - --to msr
+  wharf trace convert my-trace.csv.gz my.oracleGeneral.zst --to oracleGeneral",
     ),
     (
         &["trace", "compressibility"],

@@ -9,6 +9,7 @@ mod file_system;
 mod locks;
 mod mistakes;
 mod mrc;
+mod oracle;
 mod output;
 mod programs;
 mod reports;

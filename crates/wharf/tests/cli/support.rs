@@ -11,6 +11,36 @@ pub(crate) const SAMPLE: &str = concat!(
     "/../../traces/sqlite-bank.trace.gz"
 );
 
+/// Reference traces, if they are here.
+pub(crate) fn traces() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let folder = std::env::var_os("WHARF_TRACES").map_or_else(beside, PathBuf::from);
+    if !folder.is_dir() {
+        println!("without reference traces (set WHARF_TRACES)");
+        return None;
+    }
+    Some(folder)
+}
+
+/// Runs a program of Python that has libCacheSim, and gives what it writes; nothing where it is absent.
+pub(crate) fn libcachesim() -> Option<impl Fn(&[&str]) -> String> {
+    let python = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(arguments).stdin(Stdio::null()).output()
+    };
+    let is_there = python(&["-c", "import libcachesim"]);
+    if !is_there.is_ok_and(|output| output.status.success()) {
+        println!("skipped: Python has no libcachesim (pip install libcachesim)");
+        return None;
+    }
+    Some(move |arguments: &[&str]| {
+        let told = python(arguments).expect("Python runs");
+        let said = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.success(), "{said}");
+        String::from_utf8(told.stdout).expect("text")
+    })
+}
+
 /// A comparison that takes no time.
 pub(crate) const QUICK: [&str; 9] = [
     "compare",

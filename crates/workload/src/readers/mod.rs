@@ -15,7 +15,7 @@ mod fio;
 mod fiu;
 mod lis;
 mod msr;
-mod oracle;
+pub(crate) mod oracle;
 mod spc;
 mod systor;
 mod tencent;
