@@ -38,6 +38,7 @@ pub mod timing;
 pub mod trace;
 pub mod workload;
 
+mod archive;
 mod detect;
 mod lines;
 mod nearest;

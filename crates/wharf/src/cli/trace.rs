@@ -11,7 +11,7 @@ use wharf_workload::{
 };
 
 use super::output::{self, Force};
-use super::values::{share, size};
+use super::values::{count, share, size};
 use super::{Failure, input, print};
 
 /// How a trace is read.
@@ -37,6 +37,10 @@ pub(crate) struct Reading {
     /// Bytes of a block of a lis trace (those of the ARC paper), 512 if left out.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     block_size: Option<u64>,
+
+    /// Only requests of these volumes (devices, or files of a log), separated by commas, by the numbers that `wharf trace stat` lists.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u32>(0..=u64::from(u32::MAX)))]
+    volume: Vec<u32>,
 }
 
 /// The most bytes that a block of a trace may have.
@@ -63,6 +67,7 @@ impl Reading {
             blkparse_action: self.action()?,
             block_bytes: self.block_bytes()?,
             columns: self.columns.clone(),
+            volumes: self.volume.clone(),
             requests_max: None,
         })
     }
@@ -75,6 +80,7 @@ impl Reading {
             ("--blkparse-action", self.blkparse_action.is_some()),
             ("--columns", self.columns.is_some()),
             ("--block-size", self.block_size.is_some()),
+            ("--volume", !self.volume.is_empty()),
         ];
         let given = given.into_iter().find(|(_, is_given)| *is_given);
         given.map(|(option, _)| option)

@@ -22,3 +22,4 @@ mod shared_mount;
 mod support;
 mod sweeps;
 mod tokens;
+mod volumes;
