@@ -87,6 +87,16 @@ pub enum WorkloadError {
         /// Requests of those that were not asked for.
         others: u64,
     },
+    /// The trace is longer than there is memory for.
+    #[error(
+        "{name} has more than {requests} requests, which is what fits into the memory that can be had: give a shorter trace, or its first --requests"
+    )]
+    NoRoom {
+        /// Name of the trace.
+        name: String,
+        /// Requests that fit.
+        requests: u64,
+    },
     /// A line of a trace of operations on files is none of the format.
     #[error("{name}: {line}; see docs/traces.md for the format")]
     BadFileTrace {

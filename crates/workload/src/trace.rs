@@ -35,6 +35,8 @@ pub struct ReadOptions {
     pub volumes: Vec<u32>,
     /// Requests after which the trace counts as ended; `None`: all of them.
     pub requests_max: Option<u64>,
+    /// Requests that there is room for: that there are more is an error.
+    pub requests_room: Option<u64>,
 }
 
 /// A trace being read.
@@ -49,6 +51,7 @@ pub struct TraceReader {
     bad: BadLines,
     requests: u64,
     requests_max: u64,
+    requests_room: u64,
     /// Streams that are asked for, with their requests.
     volumes: Vec<(u32, u64)>,
     /// Requests of streams that nobody asked for.
@@ -146,6 +149,7 @@ impl TraceReader {
             bad: BadLines::default(),
             requests: 0,
             requests_max: options.requests_max.unwrap_or(u64::MAX),
+            requests_room: options.requests_room.unwrap_or(u64::MAX),
             volumes: options.volumes.iter().map(|stream| (*stream, 0)).collect(),
             others: 0,
             unpacked: source.unpacked,
@@ -279,9 +283,17 @@ impl RequestStream for TraceReader {
             }
             match self.next_parsed() {
                 Ok(Some(Parsed::Request(request))) => {
-                    if self.count(&request) {
-                        out.push(request);
+                    if !self.count(&request) {
+                        continue;
                     }
+                    if self.requests > self.requests_room {
+                        self.done = true;
+                        return Err(WorkloadError::NoRoom {
+                            name: self.name.clone(),
+                            requests: self.requests_room,
+                        });
+                    }
+                    out.push(request);
                 }
                 Ok(Some(Parsed::Skip)) => self.skipped += 1,
                 Ok(None) => self.finish()?,

@@ -11,7 +11,7 @@ use wharf_workload::{ReadOptions, Workload};
 
 use super::output::{Force, Reports};
 use super::progress::{Progress, Steps};
-use super::room::{Jobs, check_memory};
+use super::room::{Jobs, check_memory, room_bytes};
 use super::trace::{Reading, open, unreadable};
 use super::values::{self, count, share};
 use super::{Failure, input};
@@ -100,7 +100,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 /// What is used, of a trace or a workload; [`Failure::Interrupted`] after `stop` is set.
 pub(super) fn uses(args: &Args, stop: &AtomicBool) -> Result<Uses, Failure> {
     let (name, workload) = workload(args)?;
-    let mut uses = Uses::new(&name, args.sample);
+    let mut uses = Uses::new(&name, args.sample).within(room_bytes());
     // Relaxed: whether it is seen a request later does not matter.
     let taken = uses.take(workload.take_while(|_| !stop.load(Ordering::Relaxed)));
     match (stop.load(Ordering::Relaxed), taken) {

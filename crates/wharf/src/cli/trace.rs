@@ -12,7 +12,7 @@ use wharf_workload::{
 
 use super::output::{self, Force};
 use super::values::{count, share, size};
-use super::{Failure, input, print};
+use super::{Failure, input, print, room};
 
 /// How a trace is read.
 #[derive(Debug, Clone, clap::Args)]
@@ -69,6 +69,7 @@ impl Reading {
             columns: self.columns.clone(),
             volumes: self.volume.clone(),
             requests_max: None,
+            requests_room: None,
         })
     }
 
@@ -200,9 +201,17 @@ pub(super) fn unreadable(error: WorkloadError) -> Failure {
 /// All of standard input, as it may be read more than once.
 pub(super) fn from_stdin() -> Result<TraceFrom, Failure> {
     check_piped()?;
+    // It is copied once.
+    let most = room::room_bytes() / 2;
     let mut bytes = Vec::new();
-    let read = std::io::stdin().read_to_end(&mut bytes);
+    let read = std::io::stdin().take(most).read_to_end(&mut bytes);
     read.map_err(|error| input(format!("cannot read {STDIN}: {error}")))?;
+    if bytes.len() as u64 == most {
+        return Err(input(format!(
+            "{STDIN} is longer than the {} of memory that can be had: give it as a file",
+            room::size(most)
+        )));
+    }
     Ok(TraceFrom::Memory {
         name: STDIN.into(),
         bytes: bytes.into(),

@@ -14,6 +14,7 @@ mod output;
 mod programs;
 mod reports;
 mod reproduce;
+mod room;
 mod runs;
 #[path = "../support/schema.rs"]
 mod schema;

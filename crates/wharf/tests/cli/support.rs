@@ -122,13 +122,30 @@ impl Place {
         self.refused_by(arguments, || self.within(bytes, arguments))
     }
 
+    /// The same with a file of the directory as standard input.
+    pub(crate) fn refused_within_reading(
+        &self,
+        bytes: u64,
+        name: &str,
+        arguments: &[&str],
+    ) -> String {
+        let file = || std::fs::File::open(self.path().join(name)).expect("it is there");
+        self.refused_by(arguments, || {
+            self.within_reading(bytes, arguments, file().into())
+        })
+    }
+
     /// Runs the program in an address space of so many bytes.
     pub(crate) fn within(&self, bytes: u64, arguments: &[&str]) -> Output {
+        self.within_reading(bytes, arguments, Stdio::null())
+    }
+
+    fn within_reading(&self, bytes: u64, arguments: &[&str], stdin: Stdio) -> Output {
         let limited = format!("ulimit -v {}; exec \"$@\"", bytes >> 10);
         let mut command = Command::new("sh");
         command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_wharf")]);
         command.args(arguments).current_dir(self.path());
-        command.stdin(Stdio::null()).output().expect("it runs")
+        command.stdin(stdin).output().expect("it runs")
     }
 
     fn refused_by(&self, arguments: &[&str], run: impl FnOnce() -> Output) -> String {
