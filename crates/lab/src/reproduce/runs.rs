@@ -213,7 +213,7 @@ impl<'a> Bench<'a> {
             options,
             stop,
             runs,
-            bars: Bars::default(),
+            bars: Bars::of(runs.len() as u64 * u64::from(options.seeds)),
             stocks: Start::ALL.map(|start| (start, prepare(start))).into(),
             prepared: (0..threads).map(|_| Mutex::new(None)).collect(),
             describers,
