@@ -418,12 +418,11 @@ async fn serve<C: Client>(
     let counts = request.op.moves_data() && now_ns <= state.deadline_ns;
     let moved_bytes = if counts { bytes } else { 0 };
     account.bytes += moved_bytes;
-    account.timeline.record(
-        now_ns.saturating_sub(account.start_ns),
-        moved_bytes,
-        touch.pages,
-        touch.hits,
-    );
+    let ended_ns = now_ns.saturating_sub(account.start_ns);
+    account
+        .timeline
+        .record(ended_ns, moved_bytes, touch.pages, touch.hits);
+    account.timeline.record_latency(ended_ns, latency_ns);
     account.end_ns = account.end_ns.max(now_ns.min(state.deadline_ns));
     cpu.progress();
     state.count(now_ns);

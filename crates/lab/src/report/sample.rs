@@ -211,6 +211,7 @@ fn row(p: &Profile) -> Row {
         bytes += size;
         hits += u64::from(hit);
         timeline.record(t_ns, size, u64::from(p.hit_share.is_some()), u64::from(hit));
+        timeline.record_latency(t_ns, latency_ns);
         if collecting {
             timeline.record_gc(gc_from_ns, t_ns);
         }

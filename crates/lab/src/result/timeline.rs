@@ -23,6 +23,9 @@ pub struct TimelinePoint {
     pub t_s: f64,
     /// Bytes of the requests that completed in it, in 10^6 bytes a second.
     pub mb_s: f64,
+    /// Mean latency of these requests, in microseconds; `None` where none completed, and of reports that do not have it.
+    #[serde(default)]
+    pub latency_us: Option<f64>,
     /// Share of 4 KiB page touches that were hits, as `hit_ratio` of the row; `None` without touches.
     pub hit_ratio: Option<f64>,
     /// Share of the interval in which garbage was collected, averaged over firmware cores.
@@ -32,6 +35,8 @@ pub struct TimelinePoint {
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
     bytes: u64,
+    requests: u64,
+    latency_ns: u64,
     touches: u64,
     hits: u64,
     gc_ns: u64,
@@ -40,6 +45,8 @@ struct Bucket {
 impl Bucket {
     fn add(&mut self, other: Bucket) {
         self.bytes += other.bytes;
+        self.requests += other.requests;
+        self.latency_ns += other.latency_ns;
         self.touches += other.touches;
         self.hits += other.hits;
         self.gc_ns += other.gc_ns;
@@ -74,6 +81,14 @@ impl TimelineBuilder {
         bucket.bytes += bytes;
         bucket.touches += touches;
         bucket.hits += hits;
+    }
+
+    /// Counts how long a request took that completed `t_ns` after the start of the run.
+    #[inline]
+    pub fn record_latency(&mut self, t_ns: u64, latency_ns: u64) {
+        let bucket = self.bucket_at(t_ns);
+        bucket.requests += 1;
+        bucket.latency_ns += latency_ns;
     }
 
     /// Counts one core's garbage collection from `from_ns` to `to_ns` after the start of the run.
@@ -165,10 +180,17 @@ impl TimelineBuilder {
         let core_ns = width_ns as f64 * f64::from(self.gc_cores);
         // Hits in frames are spread over a while: no more than there were touches in each part of it.
         let hits = bucket.hits.min(bucket.touches) as f64;
+        let latency_us = || {
+            rounded(
+                ratio(bucket.latency_ns as f64, bucket.requests as f64) / 1e3,
+                1e3,
+            )
+        };
         let hit_ratio = || rounded(ratio(hits, bucket.touches as f64), 1e6);
         TimelinePoint {
             t_s: start_ns as f64 / 1e9,
             mb_s: rounded(bucket.bytes as f64 * 1e3 / width_ns as f64, 1e3),
+            latency_us: (bucket.requests > 0).then(latency_us),
             hit_ratio: (bucket.touches > 0).then(hit_ratio),
             gc_share: rounded(ratio(bucket.gc_ns as f64, core_ns).min(1.0), 1e6),
         }
@@ -279,6 +301,18 @@ mod tests {
         assert_eq!(want, backward.finish(50_000_017));
         assert_eq!(want, short.finish(50_000_017));
         assert_eq!(want, other_way.finish(50_000_017));
+    }
+
+    #[test]
+    fn latencies_are_means_of_what_completed_in_an_interval_also_when_buckets_widen() {
+        let mut timeline = TimelineBuilder::new(1);
+        timeline.record_latency(10, 4_000);
+        timeline.record_latency(20, 8_000);
+        timeline.record_latency(900_000, 1_500);
+        let points = timeline.finish(1_000_000);
+        assert_eq!(points[0].latency_us, Some(6.0));
+        let told: Vec<f64> = points.iter().filter_map(|p| p.latency_us).collect();
+        assert_eq!(told, [6.0, 1.5]);
     }
 
     #[test]

@@ -371,12 +371,11 @@ impl<F: FileClient> State<F> {
             account.affected.record(latency_ns);
         }
         account.bytes += served.bytes;
-        account.timeline.record(
-            now_ns.saturating_sub(account.start_ns),
-            served.bytes,
-            touch.pages,
-            touch.hits,
-        );
+        let ended_ns = now_ns.saturating_sub(account.start_ns);
+        account
+            .timeline
+            .record(ended_ns, served.bytes, touch.pages, touch.hits);
+        account.timeline.record_latency(ended_ns, latency_ns);
         account.end_ns = account.end_ns.max(now_ns);
         self.cpu.progress();
         self.untold.set(self.untold.get() + 1);
