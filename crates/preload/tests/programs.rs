@@ -48,6 +48,12 @@ fn asynchronous_reads_and_writes_do_what_the_c_librarys_do() {
     is_the_same_on_both("aio.c");
 }
 
+/// A process that has a file's locks alone grants them to itself, and nobody sees that.
+#[test]
+fn locks_that_a_process_grants_itself_are_the_kernels() {
+    is_the_same_on_both("locks.c");
+}
+
 /// Of what the C library leaves open: a request outlives its descriptor, and a child of a fork begins anew.
 #[test]
 fn asynchronous_requests_outlive_their_descriptors_and_are_not_a_childs() {

@@ -8,6 +8,7 @@
 use crate::bits::Bits;
 use crate::{admin, command, completion, dsm, features, host_memory, identify, log_page};
 use crate::{events, file, lba_status, opcode, pin, space, statistics, status, timestamp};
+use file::lock_area;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -260,6 +261,7 @@ fn file_layouts(tables: &mut Tables) {
     });
     layout!(tables, file::StepOutcome { errno, kept, value, taken, made, offset });
     layout!(tables, file::FileLock { first, last, owner, session, state, is_own });
+    layout!(tables, lock_area::OwnLock { first, last, owner, state, whole_file, reserved });
     layout!(tables, file::DirectoryHead { entries, is_end, bytes, reserved });
     layout!(tables, file::DirectoryRow { cookie, number, kind, name_bytes, reserved });
 }

@@ -65,8 +65,12 @@ impl FileLocks {
             .is_some_and(|owned| owned.within(piece.range) == [piece])
     }
 
+    /// Whether no other session has anything.
+    pub(super) fn is_of(&self, session: u32) -> bool {
+        self.owners.iter().all(|(who, _)| who.session == session)
+    }
+
     /// Locks of all owners.
-    #[cfg(test)]
     pub(super) fn locks(&self) -> impl Iterator<Item = Lock> {
         self.owners
             .iter()

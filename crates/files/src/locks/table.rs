@@ -209,6 +209,41 @@ impl LockTable {
         tickets
     }
 
+    /// Whether nobody but this session has or waits for anything in a place, and this one waits for nothing.
+    pub fn is_alone(&self, place: LockPlace, session: u32) -> bool {
+        let file = self.files.get(&place);
+        file.is_none_or(|file| file.line.is_empty() && file.is_of(session))
+    }
+
+    /// All locks of a session in a place, owner by owner.
+    pub fn of_session(&self, place: LockPlace, session: u32) -> impl Iterator<Item = Lock> {
+        let file = self.files.get(&place).into_iter();
+        let locks = file.flat_map(FileLocks::locks);
+        locks.filter(move |lock| lock.owner.session == session)
+    }
+
+    /// Puts other locks in the place of all that a session has in a place, in one step. What is in the way of another is left out;
+    /// it is not looked at how many there are.
+    pub fn replace(&mut self, place: LockPlace, session: u32, locks: &[Lock]) {
+        let mut changed = self.take_owners(place, |who| who.session == session);
+        for lock in locks {
+            let ask = LockAsk {
+                place,
+                owner: lock.owner,
+                range: lock.range,
+                kind: lock.kind,
+                detects: false,
+            };
+            if lock.owner.session == session && self.conflicts(&ask).next().is_none() {
+                self.set_beyond(place, lock.owner, ask.range(), Some(lock.kind), usize::MAX)
+                    .expect("it may have any number");
+                changed.push(lock.owner);
+            }
+        }
+        self.serve_line_of(place, changed);
+        self.tidy_session(session);
+    }
+
     /// Takes the waits that are over because others gave something back, in the order in which they ended.
     pub fn take_ended(&mut self) -> Vec<Ended> {
         std::mem::take(&mut self.ended)
@@ -233,11 +268,23 @@ impl LockTable {
         range: LockRange,
         kind: Option<LockKind>,
     ) -> Result<(), LockError> {
+        self.set_beyond(place, owner, range, kind, self.limits.locks)
+    }
+
+    /// The same, whose session may have so many locks.
+    fn set_beyond(
+        &mut self,
+        place: LockPlace,
+        owner: LockOwner,
+        range: LockRange,
+        kind: Option<LockKind>,
+        most: usize,
+    ) -> Result<(), LockError> {
         let file = self.files.entry(place).or_default();
         let change = file.change(owner, range, kind);
         let counts = self.sessions.entry(owner.session).or_default();
         let locks = counts.locks.saturating_add_signed(change.growth());
-        if change.growth() > 0 && locks > self.limits.locks {
+        if change.growth() > 0 && locks > most {
             return Err(LockError::NoRoom);
         }
         counts.locks = locks;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, RegisterError};
-use wharf_wire::file::write_area::AREA_PAGES;
+use wharf_wire::file::{lock_area, write_area};
 use wharf_wire::identify::DriveFeature;
 use wharf_wire::memory::SharedMemory;
 
@@ -28,8 +28,8 @@ use crate::gate::Gate;
 use crate::guest::{SharedDesign, Writers};
 use crate::kit::kernel_path::KernelPath;
 
-/// Pages by which a client is told, and behind them those from which the drive takes what it has written.
-pub(super) const LEASE_PAGES: usize = 1 + AREA_PAGES;
+/// Pages by which a client is told, and behind them those from which the drive takes what it has written, and then its locks.
+pub(super) const LEASE_PAGES: usize = 1 + write_area::AREA_PAGES + lock_area::AREA_PAGES;
 
 /// A client's queue pairs.
 type Bunch = Vec<Rc<Driver>>;

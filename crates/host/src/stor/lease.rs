@@ -24,8 +24,8 @@ pub struct Leased {
 }
 
 impl Stor {
-    /// Memory for the words of leases, one page of them, and behind it the [write area](wharf_wire::file::write_area). A client that
-    /// another process serves has it once.
+    /// Memory for the words of leases, one page of them, and behind it the [write area](wharf_wire::file::write_area) and the
+    /// [lock area](wharf_wire::file::lock_area). A client that another process serves has it once.
     ///
     /// # Errors
     /// If there is no memory.
@@ -60,6 +60,18 @@ impl StorClient {
     pub async fn lease_writes(&self, handle: Handle, word: u64) -> Result<u64, FileError> {
         let bytes = size_of::<FileAttributes>();
         let command = Command::lease_writes(NAMESPACE, file_handle(handle), word, bytes as u32);
+        let mut buffer = self.inner.buffer(bytes).await;
+        buffer.send(self.about_open(handle), command).await
+    }
+
+    /// Asks for a lease of the locks of an open file, told by the word at address `word` of the lock area; gives its number, or 0 if
+    /// there is none.
+    ///
+    /// # Errors
+    /// As [`StorClient::stat`].
+    pub async fn lease_locks(&self, handle: Handle, word: u64) -> Result<u64, FileError> {
+        let bytes = size_of::<FileAttributes>();
+        let command = Command::lease_locks(NAMESPACE, file_handle(handle), word, bytes as u32);
         let mut buffer = self.inner.buffer(bytes).await;
         buffer.send(self.about_open(handle), command).await
     }

@@ -531,7 +531,7 @@ impl FileDrive {
         self.kept.cache = None;
     }
 
-    fn with_cache(&self, f: impl FnOnce(&mut Cache)) {
+    pub(super) fn with_cache(&self, f: impl FnOnce(&mut Cache)) {
         if let Some(cache) = &self.kept.cache {
             f(&mut cache.borrow_mut());
         }

@@ -9,6 +9,8 @@ use wharf_files::locks::{LockKind, LockRange, LockSpace};
 use wharf_files::{Errno, FileError, Handle};
 use wharf_host::stor::{HeldLock, LockRequest};
 
+use super::cache::Change;
+use super::cached::Command;
 use super::drive::FileDrive;
 use super::file::File;
 use super::system;
@@ -21,8 +23,14 @@ impl FileDrive {
     /// `EAGAIN` if somebody else has it, and the request does not wait; `EDEADLK`; `ENOLCK` if there are too many;
     /// `EBADF` if the file is not open for what the lock of a range is for.
     pub fn lock(&self, handle: Handle, request: &LockRequest) -> Result<(), FileError> {
-        let client = self.client();
-        self.done(client.lock(handle, request))
+        let change = Change::Lock(request);
+        match self.locked_here(handle, request)? {
+            Some(done) => done,
+            None => {
+                let client = self.client();
+                self.by_command(handle, change, client.lock(handle, request))
+            }
+        }
     }
 
     /// As [`FileDrive::lock`], until `stop` says that it is not to be waited for any more: it is asked each millisecond
@@ -36,8 +44,14 @@ impl FileDrive {
         request: &LockRequest,
         stop: impl FnMut() -> bool,
     ) -> Result<(), FileError> {
-        let client = self.client();
-        self.done(client.lock_unless(handle, request, Some(stop)))
+        match self.locked_here(handle, request)? {
+            Some(done) => done,
+            None => {
+                let client = self.client();
+                let locked = client.lock_unless(handle, request, Some(stop));
+                self.by_command(handle, Change::Lock(request), locked)
+            }
+        }
     }
 
     /// Takes a range away from its owner; a whole-file lock, if that is meant.
@@ -51,8 +65,12 @@ impl FileDrive {
         space: LockSpace,
         range: LockRange,
     ) -> Result<(), FileError> {
+        let change = Change::Unlock(owner, space, range);
+        if let Some(done) = self.changed_here(handle, change) {
+            return done;
+        }
         let client = self.client();
-        self.done(client.unlock(handle, owner, space, range))
+        self.by_command(handle, change, client.unlock(handle, owner, space, range))
     }
 
     /// Takes all that an owner has of a file in a space. Closing a handle does not do that: it comes before.
@@ -65,8 +83,12 @@ impl FileDrive {
         owner: u64,
         space: LockSpace,
     ) -> Result<(), FileError> {
+        let change = Change::Release(owner, space);
+        if let Some(done) = self.changed_here(handle, change) {
+            return done;
+        }
         let client = self.client();
-        self.done(client.release_locks(handle, owner, space))
+        self.by_command(handle, change, client.release_locks(handle, owner, space))
     }
 
     /// The first lock that is in the way of one, if there is any.
@@ -78,8 +100,58 @@ impl FileDrive {
         handle: Handle,
         request: &LockRequest,
     ) -> Result<Option<HeldLock>, FileError> {
+        let cache = self.usable();
+        let is_free = cache.and_then(|cache| cache.borrow_mut().is_free(handle, request));
+        if is_free == Some(true) {
+            return Ok(None);
+        }
         let client = self.client();
         self.done(client.test_lock(handle, request))
+    }
+
+    /// Gives a lock without a command, if this process may grant it, or may do so from now on; none if it takes one.
+    fn locked_here(
+        &self,
+        handle: Handle,
+        request: &LockRequest,
+    ) -> Result<Option<Result<(), FileError>>, FileError> {
+        let Some(cache) = self.usable() else {
+            return Ok(None);
+        };
+        let change = Change::Lock(request);
+        let mut done = cache.borrow_mut().change_locks(handle, change);
+        if done.is_none() {
+            let Some(word) = cache.borrow_mut().ask_for_locks(handle) else {
+                return Ok(None);
+            };
+            let lease = self.done(self.client().lease_locks(handle, word))?;
+            let mut cache = cache.borrow_mut();
+            cache.may_lock(handle, lease);
+            done = cache.change_locks(handle, change);
+        }
+        // Waits are in the drive.
+        let waits = |done: &Result<(), Errno>| request.waits && *done == Err(Errno::EAGAIN);
+        let done = done.filter(|done| !waits(done));
+        Ok(done.map(|done| done.map_err(FileError::from)))
+    }
+
+    /// Gives locks back without a command; none if it takes one.
+    fn changed_here(&self, handle: Handle, change: Change<'_>) -> Option<Result<(), FileError>> {
+        let done = self.usable()?.borrow_mut().change_locks(handle, change)?;
+        Some(done.map_err(FileError::from))
+    }
+
+    /// Changes locks by a command.
+    fn by_command(
+        &self,
+        handle: Handle,
+        change: Change<'_>,
+        command: impl Command<()>,
+    ) -> Result<(), FileError> {
+        let done = self.done(command);
+        let ended = done.as_ref().map(|()| ()).map_err(|error| error.errno());
+        self.with_cache(|cache| cache.changed_locks(handle, change, ended));
+        done
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a process keeps of files of a drive in another process: of use, and never old.
 
 mod compute;
+mod locks;
 mod near;
 mod writes;
 

@@ -10,6 +10,7 @@ bit_fields! {
     mod lease_fields {
         NAMES = 15 [0:0];
         WRITES = 15 [1:1];
+        LOCKS = 15 [2:2];
     }
 }
 
@@ -31,6 +32,16 @@ impl Command {
     /// Asks for a lease to write an open file: `word` is one of the [write area's](super::write_area) words of leases.
     pub fn lease_writes(nsid: u32, handle: FileHandle, word: u64, bytes: u32) -> Command {
         Command::lease_file(nsid, handle, word, bytes).with(lease_fields::WRITES, 1)
+    }
+
+    /// Asks for a lease of the locks of an open file: `word` is one of the [lock area's](super::lock_area) words of leases.
+    pub fn lease_locks(nsid: u32, handle: FileHandle, word: u64, bytes: u32) -> Command {
+        Command::lease_file(nsid, handle, word, bytes).with(lease_fields::LOCKS, 1)
+    }
+
+    /// Whether a lease is of locks.
+    pub const fn leases_locks(&self) -> bool {
+        self.field(lease_fields::LOCKS) != 0
     }
 
     /// Whether a lease is to write.
@@ -79,5 +90,7 @@ mod tests {
         assert!(names.leases_names() && names.lease_word() == command.lease_word());
         let writes = Command::lease_writes(1, handle, 0x123_4567_8000, 128);
         assert!(writes.leases_writes() && !writes.leases_names() && !command.leases_writes());
+        let locks = Command::lease_locks(1, handle, 0x123_4567_8000, 128);
+        assert!(locks.leases_locks() && !locks.leases_writes() && !writes.leases_locks());
     }
 }

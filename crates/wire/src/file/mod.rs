@@ -11,7 +11,7 @@
 //! | `request.rs` | who asks, where paths begin, names, values |
 //! | `answer.rs` | attributes, what was opened, entries of directories, how much there is |
 //! | `lease.rs`, `write_area.rs` | leases; where a host that writes under one keeps what it has written |
-//! | `lock.rs` | locks |
+//! | `lock.rs`, `lock_area.rs` | locks; where a host that grants itself locks keeps them |
 //! | `near.rs` | the drive's cache of pages of files |
 //! | `vector.rs` | functions of bytes that the drive computes |
 //! | `log.rs` | the log page that says what has become of the file system |
@@ -29,6 +29,7 @@ mod command;
 mod device_cache_log;
 mod lease;
 mod lock;
+pub mod lock_area;
 mod log;
 mod near;
 mod request;

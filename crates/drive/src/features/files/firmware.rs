@@ -98,6 +98,7 @@ impl Firmware {
 
     /// A host has closed all, or is gone: its locks, and what it waits for, and its leases end.
     pub(super) fn end_host(&self, host: u32) {
+        self.leases.locks.host_leaves(host);
         self.locks.end_session(host);
         self.leases.host_leaves(host);
         self.leases.writers.forget_lost(host);

@@ -31,6 +31,7 @@ use wharf_wire::dma::DmaWord;
 use wharf_wire::file::LEASES_MAX;
 
 use super::lines::FileSystemOfDrive;
+use super::lock_leases::LockLeases;
 use super::near::{ALL, Near};
 use super::time::Clock;
 use super::writers::Writers;
@@ -53,6 +54,8 @@ pub(super) struct Leases {
     state: RefCell<State>,
     /// Leases to write.
     pub(super) writers: Writers,
+    /// Leases of locks.
+    pub(super) locks: LockLeases,
     is_ageing: Cell<bool>,
 }
 
@@ -165,6 +168,13 @@ impl Leases {
         state.drop_idle(number);
         state.last += 1;
         Some(state.last)
+    }
+
+    /// The number of a lease that is of none of a file's bytes.
+    pub(super) fn next_number(&self) -> u64 {
+        let state = &mut *self.state.borrow_mut();
+        state.last += 1;
+        state.last
     }
 
     /// A host is about to change these files: all others' leases of them end.

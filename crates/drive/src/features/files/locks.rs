@@ -20,7 +20,8 @@ use std::task::{Poll, Waker};
 
 use wharf_files::Errno;
 use wharf_files::locks::{
-    Asked, Lock, LockAsk, LockError, LockLimits, LockOwner, LockPlace, LockRange, LockTable,
+    Asked, Lock, LockAsk, LockError, LockLimits, LockOwner, LockPlace, LockRange, LockSpace,
+    LockTable,
 };
 use wharf_runtime::Op;
 use wharf_wire::file::FileHandle;
@@ -38,6 +39,8 @@ const LOCKS_MAX: usize = 4096;
 /// What parked commands may take of the drive's slots: one in so many, of a host, and of all hosts.
 const WAITS_OF_HOST: usize = 8;
 const WAITS_OF_ALL: usize = 4;
+
+const SPACES: [LockSpace; 2] = [LockSpace::Records, LockSpace::Whole];
 
 /// The note of a command whose queue is being deleted.
 pub(super) const QUEUE_CLOSES: u64 = 1;
@@ -152,6 +155,27 @@ impl Locks {
     /// The first lock in the way of one.
     pub(super) fn test(&self, core: &Core, ask: &LockAsk) -> Option<Lock> {
         self.with_table(core, |state| state.table.test(ask))
+    }
+
+    /// Whether no other host has or waits for a lock of a file, and this one waits for none.
+    pub(super) fn is_alone(&self, core: &Core, file: u64, session: u32) -> bool {
+        self.with_table(core, |state| {
+            SPACES
+                .into_iter()
+                .all(|space| state.table.is_alone(LockPlace { file, space }, session))
+        })
+    }
+
+    /// A host has granted itself locks of a file, in the place of all that it had.
+    pub(super) fn replace(&self, file: u64, session: u32, own: &[(LockSpace, Lock)]) {
+        let state = &mut *self.0.borrow_mut();
+        for space in SPACES {
+            let own = own.iter().filter(|(of, _)| *of == space);
+            let own: Vec<Lock> = own.map(|(_, lock)| *lock).collect();
+            let place = LockPlace { file, space };
+            state.table.replace(place, session, &own);
+        }
+        state.hand_over();
     }
 
     /// All that a host has open is closed: its locks go, and its commands that wait end.

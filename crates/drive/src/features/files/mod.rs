@@ -14,6 +14,7 @@
 //! | `sessions.rs` | what each host has open |
 //! | `access.rs`, `admin.rs` | who hosts are: keys, claims and tokens; the admin commands for that |
 //! | `locks.rs` | locks of files, and commands that wait for them |
+//! | `lock_leases.rs` | hosts that grant themselves locks, until these are taken out of their memory |
 //! | `leases.rs`, `watched.rs` | hosts that keep what they know of files, and are told before it changes |
 //! | `writers.rs` | hosts that keep what they write, until it is taken out of their memory |
 //! | `near/` | the cache of pages of files in the drive's memory |
@@ -35,6 +36,7 @@ mod find;
 mod firmware;
 mod leases;
 mod lines;
+mod lock_leases;
 mod locks;
 mod log;
 mod near;

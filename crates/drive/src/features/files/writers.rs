@@ -193,7 +193,7 @@ impl Writers {
                 Turn::Wait => self.ended(number).await,
                 Turn::Take(grant, ends) => {
                     if ends {
-                        still(&grant).await;
+                        still(&grant.area, grant.place).await;
                     }
                     let (taken, is_gone) = self.copied(number, &grant);
                     let written = taken.write(fs, number, &grant.caller, self.now_ns()).await;
@@ -330,17 +330,17 @@ impl Writers {
     }
 }
 
-/// Waits until a host whose lease has ended is not amid a write; not for ever.
-async fn still(grant: &Grant) {
+/// Waits until a host whose lease by a place has ended is not amid a write, or a change of its locks; not for ever.
+pub(super) async fn still(area: &DmaArea, place: usize) {
     for _ in 0..LOOKS {
-        if is_still(&grant.area, grant.place) {
+        if is_still(area, place) {
             return;
         }
         let cpu = here().expect("a drive's tasks run on its cores");
         cpu.sleep_until(cpu.now() + PAUSE_NS).await;
     }
-    // It is stopped, or gone. What it is about to write it writes by a command then.
-    cut_short(&grant.area, grant.place);
+    // It is stopped, or gone. What it is about to do it does by a command then.
+    cut_short(area, place);
 }
 
 impl Grant {

@@ -29,6 +29,8 @@
 //! | `leased.rs` | what is known of files, and whether it is so |
 //! | `frames.rs` | pages, and which one makes room |
 //! | `writes.rs` | what was written, and the drive has not taken yet |
+//! | `granted.rs` | locks that this process grants itself while nobody else has any |
+//! | `places.rs` | which file has which place of those that the drive takes something from |
 //! | `together.rs` | what threads ask for while others change it |
 //! | `pause.rs` | when a lease is asked for again that others end again and again |
 //! | `names.rs` | what paths lead to |
@@ -37,18 +39,24 @@
 
 mod ahead;
 mod frames;
+mod granted;
 mod leased;
 mod names;
 mod near;
 mod pause;
+mod places;
 mod together;
 mod writes;
 
-use wharf_files::{Attributes, Handle, Kind, OpenFlags, Place, Written};
-use wharf_host::stor::Leased;
+use wharf_files::locks::{LockError, LockSpace};
+use wharf_files::{Attributes, Errno, Handle, Kind, OpenFlags, Place, Written};
+use wharf_host::stor::{Leased, LockRequest};
 use wharf_wire::dma::DmaRegion;
+use wharf_wire::file::write_area;
 
 use frames::{Frames, PAGE};
+pub(super) use granted::Change;
+use granted::Granted;
 use leased::{FILES_MAX, Files, Known};
 pub(super) use names::{Answer, Names};
 use near::Near;
@@ -60,6 +68,7 @@ pub(super) struct Cache {
     files: Files,
     frames: Frames,
     writes: Writes,
+    locks: Granted,
     pub(super) names: Names,
     pub(super) together: Together,
     /// Where pages are in the drive's memory too.
@@ -84,6 +93,10 @@ pub struct CacheCounts {
     pub names: u64,
     /// Writes that took no command.
     pub writes: u64,
+    /// Locks that took no command: granted, refused, given back, looked for.
+    pub locks: u64,
+    /// Leases of locks that were given.
+    pub lock_leases: u64,
     /// Reads by way of the drive's cache.
     pub near_reads: u64,
     /// Writes to it.
@@ -136,11 +149,13 @@ pub(super) enum Step {
 }
 
 impl Cache {
-    /// Keeps up to `bytes` bytes of files, is told of changes by the words of the first of these pages, and writes to the others.
+    /// Keeps up to `bytes` bytes of files, is told of changes by the words of the first of these pages, and writes to the next ones; its
+    /// locks are in the last ones.
     pub(super) fn new(bytes: u64, words: &DmaRegion) -> Cache {
         Cache {
             files: Files::new(words),
             writes: Writes::new(words, 1),
+            locks: Granted::new(words, 1 + write_area::AREA_PAGES),
             frames: Frames::new(((bytes / PAGE as u64) as usize).max(256)),
             names: Names::new(words.word(FILES_MAX)),
             together: Together::default(),
@@ -442,6 +457,59 @@ impl Cache {
             offset: asked.offset,
             bytes: data.len() as u64,
         })
+    }
+
+    /// The word by which a lease of the locks of an open file is to be asked for, before one is locked, if there is to be one.
+    pub(super) fn ask_for_locks(&mut self, handle: Handle) -> Option<u64> {
+        let open = self.open(handle)?;
+        self.locks.ask(open.number, (open.reads, open.writes))
+    }
+
+    /// What was answered.
+    pub(super) fn may_lock(&mut self, handle: Handle, lease: u64) {
+        if let Some(open) = self.open(handle) {
+            self.counts.lock_leases += u64::from(lease != 0);
+            let may = (open.reads, open.writes);
+            self.locks.answered(open.number, lease, may);
+        }
+    }
+
+    /// Changes locks of an open file; none if it takes a command.
+    pub(super) fn change_locks(
+        &mut self,
+        handle: Handle,
+        change: Change<'_>,
+    ) -> Option<Result<(), Errno>> {
+        let open = self.open(handle)?;
+        if let Change::Lock(request) = change
+            && request.space == LockSpace::Records
+            && !granted::may_have((open.reads, open.writes), request.kind)
+        {
+            return Some(Err(Errno::EBADF));
+        }
+        let done = self.locks.change(open.number, change)?;
+        self.counts.locks += 1;
+        Some(done.map_err(LockError::errno))
+    }
+
+    /// Whether nothing is in the way of a lock of an open file; none if that takes a command.
+    pub(super) fn is_free(&mut self, handle: Handle, request: &LockRequest) -> Option<bool> {
+        let open = self.open(handle)?;
+        let is_free = self.locks.is_free(open.number, request)?;
+        self.counts.locks += u64::from(is_free);
+        Some(is_free)
+    }
+
+    /// Locks of an open file were changed by a command, or that was refused.
+    pub(super) fn changed_locks(
+        &mut self,
+        handle: Handle,
+        change: Change<'_>,
+        ended: Result<(), Errno>,
+    ) {
+        if let Some(open) = self.open(handle) {
+            self.locks.changed(open.number, change, ended);
+        }
     }
 
     /// The drive has written bytes of a file for this process.

@@ -6,12 +6,13 @@
 use rustc_hash::FxHashMap;
 use wharf_wire::dma::{DmaArea, DmaRegion};
 use wharf_wire::file::write_area::{
-    AREA_PAGES, ENTRIES, Entry, PLACES, Words, begin, bytes_at, end, entry_word, lease_word,
-    page_word, time_word,
+    AREA_PAGES, ENTRIES, Entry, PLACES, Words, begin, bytes_at, end, entry_word, page_word,
+    time_word,
 };
 
 use super::frames::{Frames, PAGE};
 use super::pause::Pause;
+use super::places::Places;
 
 /// Most bytes of one write that are kept; more go by commands, which they are worth.
 const BYTES_MAX: usize = 128 << 10;
@@ -25,25 +26,10 @@ const USES_MIN: u32 = 4;
 /// Writes by commands before the first lease of a file is asked for.
 const WRITES_BEFORE: u32 = 1;
 
-/// A file that is written, or was.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    number: u64,
-    /// The number of its lease; 0 if it has none.
-    lease: u64,
-    /// Writes under it.
-    uses: u32,
-    pause: Pause,
-}
-
 /// See the [module](self).
 pub(super) struct Writes {
     area: DmaArea,
-    /// The address of its first word.
-    address: u64,
-    places: [Place; PLACES],
-    numbers: FxHashMap<u64, usize>,
-    hand: usize,
+    places: Places,
     /// The entry of a page of the file at a place. What is there is looked at before it is believed.
     entries: FxHashMap<(usize, u64), usize>,
     /// The page that each entry was of last; none before the first write, as most processes make few.
@@ -88,10 +74,7 @@ impl Writes {
         let (area, address) = region.area(first, AREA_PAGES);
         Writes {
             area,
-            address,
-            places: [Place::default(); PLACES],
-            numbers: FxHashMap::default(),
-            hand: 0,
+            places: Places::new(address, USES_MIN),
             entries: FxHashMap::default(),
             owners: Vec::new(),
             next: 0,
@@ -99,68 +82,25 @@ impl Writes {
         }
     }
 
-    /// The place of a file that has a lease now.
-    #[inline]
-    fn valid(&self, number: u64) -> Option<usize> {
-        let place = *self.numbers.get(&number)?;
-        let lease = self.places[place].lease;
-        (lease != 0 && self.area.look(lease_word(place)) == lease).then_some(place)
-    }
-
     /// Whether a file has a lease now.
     pub(super) fn has(&self, number: u64) -> bool {
-        self.valid(number).is_some()
+        self.places.valid(&self.area, number).is_some()
     }
 
     /// The address of the word by which a lease to write is to be asked for, before a write; none if there is one, or if it is no
     /// time for it.
     pub(super) fn ask(&mut self, number: u64) -> Option<u64> {
-        if self.valid(number).is_some() {
+        if self.has(number) {
             return None;
         }
-        let place = self.place(number);
-        let known = &mut self.places[place];
-        if known.lease != 0 {
-            // It has ended.
-            known.lease = 0;
-            known.pause.begin(known.uses >= USES_MIN);
-        }
-        let address = self.address + (lease_word(place) * size_of::<u64>()) as u64;
-        known.pause.is_over().then_some(address)
+        self.owners.resize(ENTRIES, (PLACES, 0));
+        self.places
+            .ask(&self.area, number, Pause::of(WRITES_BEFORE))
     }
 
     /// What was answered.
     pub(super) fn answered(&mut self, number: u64, lease: u64) {
-        let place = self.place(number);
-        let known = &mut self.places[place];
-        (known.lease, known.uses) = (lease, 0);
-        if lease == 0 {
-            known.pause.begin(false);
-        }
-    }
-
-    /// Where a file is, or is from now on; the first time a write goes by a command.
-    fn place(&mut self, number: u64) -> usize {
-        if let Some(place) = self.numbers.get(&number) {
-            return *place;
-        }
-        self.owners.resize(ENTRIES, (PLACES, 0));
-        // One that is not written now, if there is one.
-        for _ in 0..PLACES {
-            self.hand = (self.hand + 1) % PLACES;
-            if self.area.look(lease_word(self.hand)) == 0 {
-                break;
-            }
-        }
-        let place = self.hand;
-        self.numbers.remove(&self.places[place].number);
-        self.numbers.insert(number, place);
-        self.places[place] = Place {
-            number,
-            pause: Pause::of(WRITES_BEFORE),
-            ..Place::default()
-        };
-        place
+        self.places.answered(number, lease);
     }
 
     /// Writes under a lease; gives whether that was done. `kept` are pages of the file, by its `version`.
@@ -169,13 +109,13 @@ impl Writes {
         if asked.data.len() > BYTES_MAX || behind > END_MAX {
             return false;
         }
-        let Some(place) = self.valid(asked.number) else {
+        let Some(place) = self.places.valid(&self.area, asked.number) else {
             return false;
         };
         if self.plan(place, asked, kept, version).is_none() {
             return false;
         }
-        if !begin(&self.area, place, self.places[place].lease, asked.bytes) {
+        if !begin(&self.area, place, self.places.lease(place), asked.bytes) {
             return false;
         }
         let mut rest = asked.data;
@@ -186,7 +126,7 @@ impl Writes {
             self.put(place, &piece, now, kept, version);
         }
         self.area.tell(time_word(place), asked.now_ns);
-        self.places[place].uses += 1;
+        self.places.uses(place);
         let is_done = end(&self.area, place, asked.bytes, asked.bytes.max(behind));
         if !is_done {
             // The drive has waited long enough, and the lease has ended: nobody looks for these any more. What it has taken of them
@@ -249,7 +189,7 @@ impl Writes {
         let entry = *self.entries.get(&(place, page))?;
         let found = Entry::from_raw(self.area.look(entry_word(entry)))?;
         let is_meant =
-            self.owners[entry] == (place, page) && found.lease == self.places[place].lease as u32;
+            self.owners[entry] == (place, page) && found.lease == self.places.lease(place) as u32;
         is_meant.then_some((entry, found))
     }
 
@@ -284,7 +224,7 @@ impl Writes {
         }
         self.area.tell(page_word(piece.entry), piece.page);
         let entry = Entry {
-            lease: self.places[place].lease as u32,
+            lease: self.places.lease(place) as u32,
             from: piece.from as u16,
             to: piece.to as u16,
         };

@@ -3,13 +3,14 @@
 use wharf_files::vfs::Target;
 use wharf_files::{FILE_BYTES_MAX, FileSystem, Kind};
 use wharf_wire::dma::{DmaArea, PAGE_BYTES, of_guest};
-use wharf_wire::file::FileAttributes;
 use wharf_wire::file::write_area::{AREA_PAGES, ENTRIES, PLACES};
+use wharf_wire::file::{FileAttributes, lock_area};
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
 use super::super::SET_ID_BITS;
 use super::super::leases::NAMES;
+use super::super::lock_leases::LockGrant;
 use super::super::near::ALL;
 use super::super::writers::Grant;
 use super::{COMMAND_BYTES, Call, Done, Served, convert};
@@ -19,6 +20,9 @@ pub(super) async fn lease(call: &Call<'_>) -> Served {
     call.carry(COMMAND_BYTES as usize).await;
     if call.command.leases_writes() {
         return lease_to_write(call).await;
+    }
+    if call.command.leases_locks() {
+        return lease_of_locks(call).await;
     }
     let address = call.lease_address();
     let (leases, host) = (call.at.firmware.leases(), call.host());
@@ -55,7 +59,7 @@ async fn lease_to_write(call: &Call<'_>) -> Served {
     let handle = call.handle()?;
     let (number, _) = call.files.opened(handle)?;
     let (caller, bytes_max) = call.files.writer(handle)?;
-    let (area, place) = call.write_area()?;
+    let (area, place) = call.area(AREA_PAGES)?;
     let (fs, host) = (call.files.file_system(), call.host());
     let writers = &call.at.firmware.leases().writers;
     let found = call.files.stat(Target::Handle(handle)).await?;
@@ -98,6 +102,36 @@ async fn lease_to_write(call: &Call<'_>) -> Served {
     })
 }
 
+/// Gives a lease of the locks of a file.
+async fn lease_of_locks(call: &Call<'_>) -> Served {
+    let handle = call.handle()?;
+    let (number, flags) = call.files.opened(handle)?;
+    let (area, place) = call.area(lock_area::AREA_PAGES)?;
+    let (host, core) = (call.host(), call.at.core);
+    let leases = call.at.firmware.leases();
+    if let Some(other) = leases.locks.of_place(host, place) {
+        call.settle_locks(other).await;
+    }
+    call.settle_locks(number).await;
+    // From here on there is no wait: nobody comes in between.
+    let is_free = leases.locks.of_place(host, place).is_none()
+        && call.locks().is_alone(core, number, host)
+        && call.files.is_open(handle);
+    if !is_free {
+        return Ok(Done::result(0));
+    }
+    let lease = leases.next_number();
+    let grant = LockGrant {
+        host,
+        area,
+        place,
+        lease,
+        may: (flags.read, flags.write),
+    };
+    leases.locks.grant(number, grant);
+    Ok(Done::result(lease))
+}
+
 impl Call<'_> {
     /// The address of the word of a lease.
     fn lease_address(&self) -> u64 {
@@ -107,15 +141,15 @@ impl Call<'_> {
         }
     }
 
-    /// The area whose word of a lease is named, and the place of the word.
-    fn write_area(&self) -> Result<(DmaArea, usize), StatusCode> {
+    /// The area of so many pages whose word of a lease is named, and the place of the word.
+    fn area(&self, pages: usize) -> Result<(DmaArea, usize), StatusCode> {
         let address = self.lease_address();
         let within = address % PAGE_BYTES as u64;
         let place = (within / size_of::<u64>() as u64) as usize;
         if !within.is_multiple_of(size_of::<u64>() as u64) || place >= PLACES {
             return Err(StatusCode::InvalidField);
         }
-        let area = self.at.core.dma().area(address - within, AREA_PAGES);
+        let area = self.at.core.dma().area(address - within, pages);
         let area = area.map_err(|_| StatusCode::DataTransferError)?;
         Ok((area, place))
     }

@@ -17,6 +17,9 @@ pub(super) async fn lock(at: At<'_>) -> FileAnswer {
         Ok(call) => call,
         Err(refused) => return answer(Err(refused)),
     };
+    if let Ok((place, _)) = call.lock_place() {
+        call.settle_locks(place.file).await;
+    }
     match call.operate_on_lock() {
         Ok(Some(result)) => answer(Ok(Done::result(result))),
         Ok(None) => FileAnswer::parked(),
@@ -36,6 +39,7 @@ pub(super) async fn test(call: &Call<'_>) -> Served {
         Some(LockState::Exclusive) => LockKind::Exclusive,
         Some(LockState::Free) | None => return Err(StatusCode::InvalidField.into()),
     };
+    call.settle_locks(place.file).await;
     let session = call.host();
     let ask = LockAsk {
         place,
@@ -81,8 +85,14 @@ fn refused(error: LockError) -> Refused {
 }
 
 impl Call<'_> {
-    fn locks(&self) -> &Locks {
+    pub(super) fn locks(&self) -> &Locks {
         self.at.firmware.locks()
+    }
+
+    /// All locks of a file are in the table, until there is a wait.
+    pub(super) async fn settle_locks(&self, number: u64) {
+        let firmware = self.at.firmware;
+        firmware.leases().locks.settle(self.locks(), number).await;
     }
 
     /// The file and space that the command is about; whether its handle may read, and write.

@@ -1,0 +1,262 @@
+//! Locks of files that this process grants to its own owners, while nobody else has any of the file.
+//!
+//! `wharf_wire::file::lock_area` says what lies where, and who may do what when. Here is the host's side: a table of all that this
+//! process has locked, by commands or not, and the file whose locks it may change without one. The table is the drive's own
+//! (`wharf_files::locks`), so a lock that is granted here is one that the drive would have granted.
+//!
+//! 1. The second lock of a file asks the drive for a lease of its locks. None is given while another process has one, or waits for one.
+//! 2. Under the lease, a change is made to the table, and told in the memory that the drive takes it from. If the lease has ended
+//!    by then, the table is as before, and a command is sent.
+//! 3. What was done by a command is done to the table too: the next lease finds what there is.
+
+use wharf_files::Errno;
+use wharf_files::locks::{
+    Lock, LockAsk, LockError, LockKind, LockLimits, LockOwner, LockPlace, LockRange, LockSpace,
+    LockTable,
+};
+use wharf_host::stor::LockRequest;
+use wharf_wire::dma::{DmaArea, DmaRegion};
+use wharf_wire::file::LockState;
+use wharf_wire::file::lock_area::{AREA_PAGES, LOCKS, OwnLock, PLACES, Told, begin, end, locks_at};
+use zerocopy::IntoBytes;
+
+use super::pause::Pause;
+use super::places::Places;
+
+/// A lease that was of use for fewer locks is a reason to wait longer for the next.
+const USES_MIN: u32 = 4;
+
+/// Locks by commands before the first lease of a file is asked for.
+const LOCKS_BEFORE: u32 = 1;
+
+/// This process, in a table that knows no other.
+const OWN: u32 = 0;
+
+/// Pages of the area.
+pub(super) const PAGES: usize = AREA_PAGES;
+
+/// What the handle by which something is locked may do: read, and write.
+pub(super) type May = (bool, bool);
+
+/// What is done with locks of a file.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::files) enum Change<'a> {
+    /// One is to be had.
+    Lock(&'a LockRequest),
+    /// An owner gives back a range.
+    Unlock(u64, LockSpace, LockRange),
+    /// An owner gives back all.
+    Release(u64, LockSpace),
+}
+
+/// See the [module](self).
+pub(super) struct Granted {
+    area: DmaArea,
+    places: Places,
+    /// Of each place what its handle may do, and what the drive was told last.
+    told: [(May, u64); PLACES],
+    /// All that this process has.
+    table: LockTable,
+    /// Locks of the file that is changed, before and after.
+    before: Vec<OwnLock>,
+    after: Vec<OwnLock>,
+}
+
+impl Granted {
+    /// With the pages of a region from page `first` on.
+    pub(super) fn new(region: &DmaRegion, first: usize) -> Granted {
+        let (area, address) = region.area(first, PAGES);
+        // The drive has limits; a process has what it has.
+        let all = LockLimits {
+            locks: usize::MAX,
+            waits: 0,
+            waits_in_all: 0,
+        };
+        Granted {
+            area,
+            places: Places::new(address, USES_MIN),
+            told: [((false, false), 0); PLACES],
+            table: LockTable::new(all),
+            before: Vec::new(),
+            after: Vec::new(),
+        }
+    }
+
+    /// The address of the word by which a lease of a file's locks is to be asked for, by a handle that may do so much; none if there is
+    /// one, if it is no time for it, or if the file has locks here that the handle may not have.
+    pub(super) fn ask(&mut self, number: u64, may: May) -> Option<u64> {
+        if self.places.valid(&self.area, number).is_some() {
+            return None;
+        }
+        let records = self.table.of_session(of(number, LockSpace::Records), OWN);
+        let is_enough = records.into_iter().all(|lock| may_have(may, lock.kind));
+        let word = self
+            .places
+            .ask(&self.area, number, Pause::of(LOCKS_BEFORE))?;
+        is_enough.then_some(word)
+    }
+
+    /// What was answered.
+    pub(super) fn answered(&mut self, number: u64, lease: u64, may: May) {
+        if let Some(place) = self.places.answered(number, lease) {
+            self.told[place] = (may, 0);
+        }
+    }
+
+    /// Makes a change under a lease; none if it takes a command.
+    pub(super) fn change(
+        &mut self,
+        number: u64,
+        change: Change<'_>,
+    ) -> Option<Result<(), LockError>> {
+        let place = self.places.valid(&self.area, number)?;
+        let (may, told) = self.told[place];
+        if let Change::Lock(request) = change
+            && request.space == LockSpace::Records
+            && !may_have(may, request.kind)
+        {
+            return None;
+        }
+        if !begin(&self.area, place, self.places.lease(place), told) {
+            return None;
+        }
+        list(&self.table, number, &mut self.before);
+        let done = apply(&mut self.table, number, change);
+        list(&self.table, number, &mut self.after);
+        let next = match self.after == self.before {
+            true => Some(told),
+            false => self.tell(place, told),
+        };
+        // If it has more than there is room for, the drive takes what it had before, and the change is a command.
+        let is_done = end(&self.area, place, told, next.unwrap_or(told)) && next.is_some();
+        if !is_done {
+            restore(&mut self.table, number, &self.before);
+            return None;
+        }
+        self.told[place].1 = next.unwrap_or(told);
+        self.places.uses(place);
+        Some(done)
+    }
+
+    /// Puts all locks of the file at a place where the drive looks for them if it is told the state that this gives; none if they are too
+    /// many.
+    fn tell(&self, place: usize, told: u64) -> Option<u64> {
+        let side = Told::from_raw(told).map_or(0, |told| 1 - told.side);
+        let locks = self.after.len();
+        if locks > LOCKS {
+            return None;
+        }
+        self.area
+            .copy_in(locks_at(place, side), self.after.as_bytes());
+        Some(Told { side, locks }.raw())
+    }
+
+    /// Whether nothing is in the way of a lock; none if that takes a command.
+    pub(super) fn is_free(&mut self, number: u64, request: &LockRequest) -> Option<bool> {
+        let place = self.places.valid(&self.area, number)?;
+        let found = self.table.test(&ask_of(number, request));
+        self.places.uses(place);
+        Some(found.is_none())
+    }
+
+    /// A change was made by a command, or was refused.
+    pub(super) fn changed(&mut self, number: u64, change: Change<'_>, ended: Result<(), Errno>) {
+        match (ended, change) {
+            (Ok(()), change) => {
+                // The drive knows of all that is here: what it has done can be done here.
+                let _ = apply(&mut self.table, number, change);
+            }
+            // It was given back first.
+            (Err(errno), Change::Lock(request))
+                if request.space == LockSpace::Whole && errno != Errno::EBADF =>
+            {
+                let back = Change::Release(request.owner, LockSpace::Whole);
+                let _ = apply(&mut self.table, number, back);
+            }
+            (Err(_), _) => {}
+        }
+    }
+}
+
+/// Whether a handle that may do so much may have a lock of a range.
+pub(super) fn may_have((reads, writes): May, kind: LockKind) -> bool {
+    match kind {
+        LockKind::Shared => reads,
+        LockKind::Exclusive => writes,
+    }
+}
+
+fn of(file: u64, space: LockSpace) -> LockPlace {
+    LockPlace { file, space }
+}
+
+fn own(id: u64) -> LockOwner {
+    LockOwner { session: OWN, id }
+}
+
+fn ask_of(number: u64, request: &LockRequest) -> LockAsk {
+    LockAsk {
+        place: of(number, request.space),
+        owner: own(request.owner),
+        range: request.range,
+        kind: request.kind,
+        detects: false,
+    }
+}
+
+fn apply(table: &mut LockTable, number: u64, change: Change<'_>) -> Result<(), LockError> {
+    match change {
+        Change::Lock(request) => table.lock(&ask_of(number, request)),
+        Change::Unlock(owner, space, range) => table.unlock(of(number, space), own(owner), range),
+        Change::Release(owner, space) => {
+            table.release_owner(of(number, space), own(owner));
+            Ok(())
+        }
+    }
+}
+
+const SPACES: [LockSpace; 2] = [LockSpace::Records, LockSpace::Whole];
+
+/// All locks of a file, as the drive is told of them.
+fn list(table: &LockTable, number: u64, locks: &mut Vec<OwnLock>) {
+    locks.clear();
+    for space in SPACES {
+        let found = table.of_session(of(number, space), OWN);
+        locks.extend(found.map(|lock| {
+            let state = match lock.kind {
+                LockKind::Shared => LockState::Shared,
+                LockKind::Exclusive => LockState::Exclusive,
+            };
+            OwnLock {
+                first: lock.range.first(),
+                last: lock.range.last(),
+                owner: lock.owner.id,
+                state: state.raw(),
+                whole_file: (space == LockSpace::Whole).into(),
+                reserved: 0,
+            }
+        }));
+    }
+}
+
+/// The file has the locks again that it had.
+fn restore(table: &mut LockTable, number: u64, locks: &[OwnLock]) {
+    for space in SPACES {
+        let of_space = locks
+            .iter()
+            .filter(|lock| (lock.whole_file == 1) == (space == LockSpace::Whole));
+        let of_space: Vec<Lock> = of_space
+            .filter_map(|lock| {
+                Some(Lock {
+                    owner: own(lock.owner),
+                    range: LockRange::new(lock.first, lock.last)?,
+                    kind: match lock.state == LockState::Exclusive.raw() {
+                        true => LockKind::Exclusive,
+                        false => LockKind::Shared,
+                    },
+                })
+            })
+            .collect();
+        table.replace(of(number, space), OWN, &of_space);
+    }
+}
