@@ -179,6 +179,32 @@ impl Obvious {
         unlocked
     }
 
+    /// One session has those of these locks of a place that are not in the way of others, and no more.
+    fn replace(&mut self, place: LockPlace, session: u32, locks: &[Lock]) {
+        self.had
+            .retain(|(at, owner), _| *at != place || owner.session != session);
+        for lock in locks {
+            let ask = LockAsk {
+                place,
+                owner: lock.owner,
+                range: lock.range,
+                kind: lock.kind,
+                detects: false,
+            };
+            if self.conflicts(&ask).is_empty() {
+                let had = self.had.entry((place, lock.owner)).or_default();
+                had[bytes(lock.range)].fill(Some(lock.kind));
+            }
+        }
+        self.serve();
+    }
+
+    fn is_alone(&self, place: LockPlace, session: u32) -> bool {
+        let locks = self.locks(place);
+        let is_had = locks.iter().any(|lock| lock.owner.session != session);
+        !is_had && self.line.iter().all(|wait| wait.ask.place != place)
+    }
+
     fn take_line(&mut self, goes: impl Fn(&LockAsk) -> bool) -> Vec<u32> {
         let gone = self.line.extract_if(.., |wait| goes(&wait.ask));
         gone.map(|wait| wait.ticket).collect()
@@ -279,7 +305,7 @@ impl Beside {
             range,
             ..
         } = ask;
-        match self.rng.below(16) {
+        match self.rng.below(17) {
             0..4 => {
                 let expected = self.obvious.ask(&ask, None);
                 let found = self.table.lock(&ask).map(|()| Asked::Locked);
@@ -306,6 +332,22 @@ impl Beside {
                 self.table.release_owner(place, owner);
             }
             14 => self.withdraw(ask),
+            15 => {
+                let few = 0..self.rng.below(5);
+                let locks: Vec<Lock> = few
+                    .map(|_| Lock {
+                        owner: LockOwner {
+                            id: self.rng.below(2),
+                            ..owner
+                        },
+                        range: self.range(place.space),
+                        kind: self.asked().kind,
+                    })
+                    .collect();
+                self.saw("replaced");
+                self.obvious.replace(place, owner.session, &locks);
+                self.table.replace(place, owner.session, &locks);
+            }
             _ if self.rng.chance(1, 4) => {
                 let session = owner.session;
                 let expected = self.obvious.take_line(|ask| ask.owner.session == session);
@@ -327,6 +369,13 @@ impl Beside {
             std::mem::take(&mut self.obvious.ended)
         );
         self.compare();
+        let is_alone = self.obvious.is_alone(place, owner.session);
+        assert_eq!(self.table.is_alone(place, owner.session), is_alone);
+        if is_alone {
+            self.saw("alone");
+            let own = self.table.of_session(place, owner.session).count();
+            assert_eq!(own, self.obvious.locks(place).len());
+        }
     }
 
     fn withdraw(&mut self, like: LockAsk) {
@@ -420,6 +469,8 @@ fn random_asks_come_to_what_they_come_to_byte_by_byte() {
         "deadlock",
         "no room",
         "withdrawn",
+        "replaced",
+        "alone",
     ] {
         assert!(
             seen.get(what).is_some_and(|count| *count > 100),

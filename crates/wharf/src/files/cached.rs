@@ -132,12 +132,16 @@ impl FileDrive {
             Place::At(offset) => offset.saturating_add(data.len() as u64),
             Place::End => u64::MAX,
         };
-        let Some(word) = cache.borrow_mut().ask_to_write(handle, end) else {
+        let Some(wanted) = cache.borrow_mut().ask_to_write(handle, end) else {
             return Ok(None);
         };
-        self.look_for_lease(cache, handle)?;
-        let lease = self.done(self.client().lease_writes(handle, word))?;
-        cache.borrow_mut().may_write(handle, lease);
+        let lease = self.look_for_lease(cache, handle).and_then(|()| {
+            let client = self.client();
+            self.done(client.lease_writes(handle, wanted.word))
+        });
+        let answer = *lease.as_ref().unwrap_or(&0);
+        cache.borrow_mut().may_write(wanted, answer);
+        lease?;
         Ok(self.write_kept(handle, place, data))
     }
 

@@ -10,7 +10,6 @@ use wharf_files::{Errno, FileError, Handle};
 use wharf_host::stor::{HeldLock, LockRequest};
 
 use super::cache::Change;
-use super::cached::Command;
 use super::drive::FileDrive;
 use super::file::File;
 use super::system;
@@ -23,12 +22,11 @@ impl FileDrive {
     /// `EAGAIN` if somebody else has it, and the request does not wait; `EDEADLK`; `ENOLCK` if there are too many;
     /// `EBADF` if the file is not open for what the lock of a range is for.
     pub fn lock(&self, handle: Handle, request: &LockRequest) -> Result<(), FileError> {
-        let change = Change::Lock(request);
         match self.locked_here(handle, request)? {
             Some(done) => done,
             None => {
                 let client = self.client();
-                self.by_command(handle, change, client.lock(handle, request))
+                self.done(client.lock(handle, request))
             }
         }
     }
@@ -48,8 +46,7 @@ impl FileDrive {
             Some(done) => done,
             None => {
                 let client = self.client();
-                let locked = client.lock_unless(handle, request, Some(stop));
-                self.by_command(handle, Change::Lock(request), locked)
+                self.done(client.lock_unless(handle, request, Some(stop)))
             }
         }
     }
@@ -70,7 +67,7 @@ impl FileDrive {
             return done;
         }
         let client = self.client();
-        self.by_command(handle, change, client.unlock(handle, owner, space, range))
+        self.done(client.unlock(handle, owner, space, range))
     }
 
     /// Takes all that an owner has of a file in a space. Closing a handle does not do that: it comes before.
@@ -88,7 +85,7 @@ impl FileDrive {
             return done;
         }
         let client = self.client();
-        self.by_command(handle, change, client.release_locks(handle, owner, space))
+        self.done(client.release_locks(handle, owner, space))
     }
 
     /// The first lock that is in the way of one, if there is any.
@@ -121,12 +118,14 @@ impl FileDrive {
         let change = Change::Lock(request);
         let mut done = cache.borrow_mut().change_locks(handle, change);
         if done.is_none() {
-            let Some(word) = cache.borrow_mut().ask_for_locks(handle) else {
+            let Some((wanted, may)) = cache.borrow_mut().ask_for_locks(handle) else {
                 return Ok(None);
             };
-            let lease = self.done(self.client().lease_locks(handle, word))?;
+            let client = self.client();
+            let lease = self.done(client.lease_locks(handle, wanted.word));
             let mut cache = cache.borrow_mut();
-            cache.may_lock(handle, lease);
+            cache.may_lock((wanted, may), *lease.as_ref().unwrap_or(&0));
+            lease?;
             done = cache.change_locks(handle, change);
         }
         // Waits are in the drive.
@@ -139,19 +138,6 @@ impl FileDrive {
     fn changed_here(&self, handle: Handle, change: Change<'_>) -> Option<Result<(), FileError>> {
         let done = self.usable()?.borrow_mut().change_locks(handle, change)?;
         Some(done.map_err(FileError::from))
-    }
-
-    /// Changes locks by a command.
-    fn by_command(
-        &self,
-        handle: Handle,
-        change: Change<'_>,
-        command: impl Command<()>,
-    ) -> Result<(), FileError> {
-        let done = self.done(command);
-        let ended = done.as_ref().map(|()| ()).map_err(|error| error.errno());
-        self.with_cache(|cache| cache.changed_locks(handle, change, ended));
-        done
     }
 }
 

@@ -8,12 +8,13 @@
 //!
 //! The words lie as those of a [write area](super::write_area), with the state where that has a size, and are used in the same way:
 //!
-//! 1. The drive writes 0 to the state and a lease's number to the word of its place, and 0 before anybody else may have a lock of the file.
+//! 1. The drive puts the locks that the host has on side 0, has the state name them, and writes a lease's number to the word of its place;
+//!    and 0 before anybody else may have a lock of the file.
 //! 2. To change what it has, the host swaps [`BUSY`] into the state, and looks at the lease. If that lasts, it puts all locks
 //!    that it has of the file then on the side that the state does not name, and exchanges the busy state for one that names it: by that
 //!    the change has taken effect. If either is not so, it has not, and the host sends a command.
 //! 3. To take, the drive swaps 0 into the lease, and waits until the state is not busy; if it is for too long, it makes it so.
-//!    Then it gives the host those locks that the state names. With state 0 the host has what it had by commands before.
+//!    Then it gives the host those locks that the state names.
 //!
 //! A change of which the drive hears nothing leaves the side alone that the state names. What a host writes there is looked at once,
 //! and means locks that it could have had by commands.
@@ -75,7 +76,7 @@ impl Told {
     /// The bit that a state has which names a side.
     const NAMED: u64 = 1 << 17;
 
-    /// What a state says; none if nothing has changed since the lease was given, or if it says what no host may say.
+    /// What a state says; none if it says what no host may say.
     #[inline]
     pub const fn from_raw(raw: u64) -> Option<Told> {
         let told = Told {

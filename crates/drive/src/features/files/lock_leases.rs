@@ -8,7 +8,7 @@
 //! *takes* them, whatever becomes of the host.
 //!
 //! 1. One host has the lease of a file's locks, and nobody else a lock of it, nor waits for one ([`LockLeases::grant`]). What the host has
-//!    in the table stays there.
+//!    in the table it is told with the lease, as it may have asked for some of it at the same time, and does not know in which order.
 //! 2. Whoever is about to look at the file's locks in the table, or to change them, has the drive [settle](LockLeases::settle) them first:
 //!    the lease ends, and what the host has granted takes the place of what the table says of it. There is no wait between
 //!    that and the look.
@@ -31,7 +31,7 @@ use wharf_wire::file::LockState;
 use wharf_wire::file::lock_area::{
     LOCKS, OwnLock, PLACES, Told, Words, lease_word, locks_at, state_word, stop,
 };
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::locks::Locks;
 use super::writers::still;
@@ -80,9 +80,13 @@ impl LockLeases {
         self.0.borrow().places.get(&(host, place)).copied()
     }
 
-    /// Gives the lease of the locks of a file, of which nobody else has any.
-    pub(super) fn grant(&self, number: u64, grant: LockGrant) {
-        grant.area.tell(state_word(grant.place), 0);
+    /// Gives the lease of the locks of a file, of which nobody else has any, and tells the host which ones are its `own`.
+    pub(super) fn grant(&self, number: u64, grant: LockGrant, own: &[OwnLock]) {
+        let (side, locks) = (0, own.len());
+        let at = locks_at(grant.place, side);
+        grant.area.copy_in(at, own.as_bytes());
+        let told = Told { side, locks };
+        grant.area.tell(state_word(grant.place), told.raw());
         grant.area.tell(lease_word(grant.place), grant.lease);
         let state = &mut *self.0.borrow_mut();
         state.places.insert((grant.host, grant.place), number);
@@ -104,10 +108,8 @@ impl LockLeases {
                 Turn::Take(grant) => {
                     still(&grant.area, grant.place).await;
                     // If the host is gone meanwhile its memory may be another's.
-                    if self.end(number, grant.lease)
-                        && let Some(own) = grant.own_locks()
-                    {
-                        locks.replace(number, grant.host, &own);
+                    if self.end(number, grant.lease) {
+                        locks.replace(number, grant.host, &grant.own_locks());
                     }
                 }
             }
@@ -177,16 +179,11 @@ impl State {
 }
 
 impl LockGrant {
-    /// What the host has of the file, each with its space; none if that is what it had when the lease was given.
-    fn own_locks(&self) -> Option<Vec<(LockSpace, Lock)>> {
-        let state = self.area.look(state_word(self.place));
-        if state == 0 {
-            return None;
-        }
+    /// What the host has of the file, each with its space. One that says what no host may say has nothing.
+    fn own_locks(&self) -> Vec<(LockSpace, Lock)> {
         let mut locks = Vec::new();
-        // What no host may say is that it has nothing.
-        let Some(told) = Told::from_raw(state) else {
-            return Some(locks);
+        let Some(told) = Told::from_raw(self.area.look(state_word(self.place))) else {
+            return locks;
         };
         let mut bytes = [0; LOCKS * size_of::<OwnLock>()];
         let bytes = &mut bytes[..told.locks * size_of::<OwnLock>()];
@@ -196,7 +193,24 @@ impl LockGrant {
             let own = OwnLock::read_from_bytes(own).expect("it has as many bytes");
             locks.extend(self.checked(&own));
         }
-        Some(locks)
+        locks
+    }
+
+    /// Locks that the host has, as it is told of them; none if they are more than it can be told of, or some that it may not have by
+    /// this lease.
+    pub(super) fn tell(&self, own: &[(LockSpace, Lock)]) -> Option<Vec<OwnLock>> {
+        let may = |(space, lock): &(LockSpace, Lock)| self.may_have(*space, lock.kind);
+        let may = own.len() <= LOCKS && own.iter().all(may);
+        may.then(|| own.iter().map(|(space, lock)| told(*space, lock)).collect())
+    }
+
+    fn may_have(&self, space: LockSpace, kind: LockKind) -> bool {
+        let (shared, exclusive) = self.may;
+        let may = match kind {
+            LockKind::Shared => shared,
+            LockKind::Exclusive => exclusive,
+        };
+        may || space == LockSpace::Whole
     }
 
     /// A lock, if a command would have given it.
@@ -210,12 +224,7 @@ impl LockGrant {
             0 => (LockSpace::Records, LockRange::new(own.first, own.last)?),
             _ => (LockSpace::Whole, LockRange::ALL),
         };
-        let (shared, exclusive) = self.may;
-        let may = match kind {
-            LockKind::Shared => shared,
-            LockKind::Exclusive => exclusive,
-        };
-        if !may && space == LockSpace::Records {
+        if !self.may_have(space, kind) {
             return None;
         }
         let owner = LockOwner {
@@ -223,5 +232,21 @@ impl LockGrant {
             id: own.owner,
         };
         Some((space, Lock { owner, range, kind }))
+    }
+}
+
+/// A lock as a host is told of it.
+fn told(space: LockSpace, lock: &Lock) -> OwnLock {
+    let state = match lock.kind {
+        LockKind::Shared => LockState::Shared,
+        LockKind::Exclusive => LockState::Exclusive,
+    };
+    OwnLock {
+        first: lock.range.first(),
+        last: lock.range.last(),
+        owner: lock.owner.id,
+        state: state.raw(),
+        whole_file: (space == LockSpace::Whole).into(),
+        reserved: 0,
     }
 }

@@ -166,6 +166,17 @@ impl Locks {
         })
     }
 
+    /// All that a host has of a file, each with its space.
+    pub(super) fn of_host(&self, file: u64, session: u32) -> Vec<(LockSpace, Lock)> {
+        let state = self.0.borrow();
+        let mut own = Vec::new();
+        for space in SPACES {
+            let locks = state.table.of_session(LockPlace { file, space }, session);
+            own.extend(locks.map(|lock| (space, lock)));
+        }
+        own
+    }
+
     /// A host has granted itself locks of a file, in the place of all that it had.
     pub(super) fn replace(&self, file: u64, session: u32, own: &[(LockSpace, Lock)]) {
         let state = &mut *self.0.borrow_mut();

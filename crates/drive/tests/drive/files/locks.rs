@@ -21,7 +21,7 @@ use StatusCode as S;
 const A_WHILE_NS: u64 = 50_000_000;
 
 /// A lock of all bytes.
-fn lock(file: FileHandle, operation: LockOperation, owner: u64) -> LockWords {
+pub(super) fn lock(file: FileHandle, operation: LockOperation, owner: u64) -> LockWords {
     LockWords {
         handle: file,
         operation,
@@ -32,7 +32,13 @@ fn lock(file: FileHandle, operation: LockOperation, owner: u64) -> LockWords {
     }
 }
 
-fn part(file: FileHandle, operation: LockOperation, owner: u64, first: u64, last: u64) -> Command {
+pub(super) fn part(
+    file: FileHandle,
+    operation: LockOperation,
+    owner: u64,
+    first: u64,
+    last: u64,
+) -> Command {
     let words = LockWords {
         first,
         last,
@@ -41,11 +47,11 @@ fn part(file: FileHandle, operation: LockOperation, owner: u64, first: u64, last
     Command::lock_file(1, words)
 }
 
-fn all(file: FileHandle, operation: LockOperation, owner: u64) -> Command {
+pub(super) fn all(file: FileHandle, operation: LockOperation, owner: u64) -> Command {
     Command::lock_file(1, lock(file, operation, owner))
 }
 
-fn flock(file: FileHandle, operation: LockOperation, owner: u64) -> Command {
+pub(super) fn flock(file: FileHandle, operation: LockOperation, owner: u64) -> Command {
     let words = LockWords {
         whole_file: true,
         ..lock(file, operation, owner)
@@ -65,18 +71,18 @@ fn rig(cores: u32, queues: u16, commands_max: u32) -> Rig {
 
 impl Asker {
     /// Sends a command; gives its status, or its error.
-    async fn tell(&mut self, command: Command) -> Result<u64, Told> {
+    pub(super) async fn tell(&mut self, command: Command) -> Result<u64, Told> {
         let reply = self.send(command).await;
         told(reply.status, reply.result)
     }
 
     /// Sends a command on a queue, and does not wait for its end.
-    fn leave_with(&mut self, queue: usize, command: Command) -> u16 {
+    pub(super) fn leave_with(&mut self, queue: usize, command: Command) -> u16 {
         self.host.send(queue, command)
     }
 
     /// Whether a queue has a completion after a while.
-    async fn next_soon(&mut self, queue: usize) -> Option<Completion> {
+    pub(super) async fn next_soon(&mut self, queue: usize) -> Option<Completion> {
         let cpu = self.host.cpu.clone();
         cpu.sleep_until(cpu.now() + A_WHILE_NS).await;
         let queue = &mut self.host.queues[queue];
@@ -85,7 +91,7 @@ impl Asker {
         found
     }
 
-    async fn test(
+    pub(super) async fn test(
         &mut self,
         file: FileHandle,
         whole_file: bool,
@@ -102,7 +108,7 @@ impl Asker {
 
 /// Why a command was not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+pub(super) enum Told {
     Status(StatusCode),
     Files(Errno),
 }

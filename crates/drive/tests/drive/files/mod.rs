@@ -17,6 +17,7 @@
 //! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
 //! | `leases.rs` | no change by others can be known of before the word of a lease tells of it |
 //! | `locks.rs` | locks keep others out, who waits for one is in nobody's way, and every wait ends |
+//! | `lock_leases.rs` | what a host that grants itself locks has is what others find, whatever becomes of the host |
 //! | `tokens.rs` | forged, changed, expired and revoked tokens are refused; nobody speaks for others who may not |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
 //! | `coming_and_going.rs` | times are those that the host has set; the drive tells what happened at power-on; who leaves leaves nothing open |
@@ -32,6 +33,7 @@ mod coming_and_going;
 mod epochs;
 mod first;
 mod leases;
+mod lock_leases;
 mod locks;
 mod malformed;
 mod near;

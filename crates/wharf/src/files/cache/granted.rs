@@ -1,15 +1,14 @@
 //! Locks of files that this process grants to its own owners, while nobody else has any of the file.
 //!
-//! `wharf_wire::file::lock_area` says what lies where, and who may do what when. Here is the host's side: a table of all that this
-//! process has locked, by commands or not, and the file whose locks it may change without one. The table is the drive's own
+//! `wharf_wire::file::lock_area` says what lies where, and who may do what when. Here is the host's side: a table of what this
+//! process has locked of the files whose locks it may change without a command. The table is the drive's own
 //! (`wharf_files::locks`), so a lock that is granted here is one that the drive would have granted.
 //!
 //! 1. The second lock of a file asks the drive for a lease of its locks. None is given while another process has one, or waits for one.
-//! 2. Under the lease, a change is made to the table, and told in the memory that the drive takes it from. If the lease has ended
-//!    by then, the table is as before, and a command is sent.
-//! 3. What was done by a command is done to the table too: the next lease finds what there is.
+//! 2. With the lease the drive tells what this process has of the file: threads may have sent commands in any order.
+//! 3. Under the lease, a change is made to the table, and told in the memory that the drive takes it from. If the lease has ended
+//!    by then, a command is sent, and what the table has of the file means nothing.
 
-use wharf_files::Errno;
 use wharf_files::locks::{
     Lock, LockAsk, LockError, LockKind, LockLimits, LockOwner, LockPlace, LockRange, LockSpace,
     LockTable,
@@ -17,11 +16,13 @@ use wharf_files::locks::{
 use wharf_host::stor::LockRequest;
 use wharf_wire::dma::{DmaArea, DmaRegion};
 use wharf_wire::file::LockState;
-use wharf_wire::file::lock_area::{AREA_PAGES, LOCKS, OwnLock, PLACES, Told, begin, end, locks_at};
+use wharf_wire::file::lock_area::{
+    AREA_PAGES, LOCKS, OwnLock, PLACES, Told, Words, begin, end, locks_at, state_word,
+};
 use zerocopy::IntoBytes;
 
 use super::pause::Pause;
-use super::places::Places;
+use super::places::{Places, Wanted};
 
 /// A lease that was of use for fewer locks is a reason to wait longer for the next.
 const USES_MIN: u32 = 4;
@@ -36,7 +37,7 @@ const OWN: u32 = 0;
 pub(super) const PAGES: usize = AREA_PAGES;
 
 /// What the handle by which something is locked may do: read, and write.
-pub(super) type May = (bool, bool);
+pub(in crate::files) type May = (bool, bool);
 
 /// What is done with locks of a file.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +56,7 @@ pub(super) struct Granted {
     places: Places,
     /// Of each place what its handle may do, and what the drive was told last.
     told: [(May, u64); PLACES],
-    /// All that this process has.
+    /// What this process has of files with leases; of others what it had once.
     table: LockTable,
     /// Locks of the file that is changed, before and after.
     before: Vec<OwnLock>,
@@ -82,25 +83,29 @@ impl Granted {
         }
     }
 
-    /// The address of the word by which a lease of a file's locks is to be asked for, by a handle that may do so much; none if there is
-    /// one, if it is no time for it, or if the file has locks here that the handle may not have.
-    pub(super) fn ask(&mut self, number: u64, may: May) -> Option<u64> {
+    /// The lease of a file's locks that is to be asked for; none if there is one, or if it is no time for it.
+    pub(super) fn ask(&mut self, number: u64) -> Option<Wanted> {
         if self.places.valid(&self.area, number).is_some() {
             return None;
         }
-        let records = self.table.of_session(of(number, LockSpace::Records), OWN);
-        let is_enough = records.into_iter().all(|lock| may_have(may, lock.kind));
-        let word = self
-            .places
-            .ask(&self.area, number, Pause::of(LOCKS_BEFORE))?;
-        is_enough.then_some(word)
+        self.places.ask(&self.area, number, Pause::of(LOCKS_BEFORE))
     }
 
-    /// What was answered.
-    pub(super) fn answered(&mut self, number: u64, lease: u64, may: May) {
-        if let Some(place) = self.places.answered(number, lease) {
-            self.told[place] = (may, 0);
+    /// What was answered to who has a handle that may do so much.
+    pub(super) fn answered(&mut self, wanted: Wanted, lease: u64, may: May) {
+        let Some(place) = self.places.answered(wanted, lease) else {
+            return;
+        };
+        let state = self.area.look(state_word(place));
+        self.told[place] = (may, state);
+        // If the lease has ended meanwhile nobody looks at this.
+        self.before.clear();
+        if let Some(Told { side, locks }) = Told::from_raw(state) {
+            self.before.resize(locks, OwnLock::default());
+            self.area
+                .copy_out(locks_at(place, side), self.before.as_mut_bytes());
         }
+        restore(&mut self.table, wanted.number, &self.before);
     }
 
     /// Makes a change under a lease; none if it takes a command.
@@ -141,7 +146,7 @@ impl Granted {
     /// Puts all locks of the file at a place where the drive looks for them if it is told the state that this gives; none if they are too
     /// many.
     fn tell(&self, place: usize, told: u64) -> Option<u64> {
-        let side = Told::from_raw(told).map_or(0, |told| 1 - told.side);
+        let side = 1 - Told::from_raw(told)?.side;
         let locks = self.after.len();
         if locks > LOCKS {
             return None;
@@ -157,24 +162,6 @@ impl Granted {
         let found = self.table.test(&ask_of(number, request));
         self.places.uses(place);
         Some(found.is_none())
-    }
-
-    /// A change was made by a command, or was refused.
-    pub(super) fn changed(&mut self, number: u64, change: Change<'_>, ended: Result<(), Errno>) {
-        match (ended, change) {
-            (Ok(()), change) => {
-                // The drive knows of all that is here: what it has done can be done here.
-                let _ = apply(&mut self.table, number, change);
-            }
-            // It was given back first.
-            (Err(errno), Change::Lock(request))
-                if request.space == LockSpace::Whole && errno != Errno::EBADF =>
-            {
-                let back = Change::Release(request.owner, LockSpace::Whole);
-                let _ = apply(&mut self.table, number, back);
-            }
-            (Err(_), _) => {}
-        }
     }
 }
 

@@ -56,10 +56,11 @@ use wharf_wire::file::write_area;
 
 use frames::{Frames, PAGE};
 pub(super) use granted::Change;
-use granted::Granted;
+use granted::{Granted, May};
 use leased::{FILES_MAX, Files, Known};
 pub(super) use names::{Answer, Names};
 use near::Near;
+pub(super) use places::Wanted;
 pub(super) use together::{Asked as Question, Part, Together};
 use writes::{Asked, Writes};
 
@@ -397,8 +398,8 @@ impl Cache {
         self.files.valid(place, open.number).is_some()
     }
 
-    /// The word by which a lease to write an open file is to be asked for, if there is to be one, by who writes bytes of it up to `end`.
-    pub(super) fn ask_to_write(&mut self, handle: Handle, end: u64) -> Option<u64> {
+    /// The lease to write an open file that is to be asked for, if there is to be one, by who writes bytes of it up to `end`.
+    pub(super) fn ask_to_write(&mut self, handle: Handle, end: u64) -> Option<Wanted> {
         let open = self.open(handle).filter(|open| open.writes)?;
         if self.stays_near(open.number) && self.bytes(handle).is_none_or(|bytes| end <= bytes) {
             return None;
@@ -406,14 +407,12 @@ impl Cache {
         self.writes.ask(open.number)
     }
 
-    /// What was answered.
-    pub(super) fn may_write(&mut self, handle: Handle, lease: u64) {
-        if let Some(open) = self.open(handle) {
-            self.writes.answered(open.number, lease);
-            // The drive has given up what it had of it.
-            if let Some(near) = self.near.as_mut().filter(|_| lease != 0) {
-                near.forget(open.number);
-            }
+    /// What was answered, 0 for an error too.
+    pub(super) fn may_write(&mut self, wanted: Wanted, lease: u64) {
+        self.writes.answered(wanted, lease);
+        // The drive has given up what it had of it.
+        if let Some(near) = self.near.as_mut().filter(|_| lease != 0) {
+            near.forget(wanted.number);
         }
     }
 
@@ -459,19 +458,17 @@ impl Cache {
         })
     }
 
-    /// The word by which a lease of the locks of an open file is to be asked for, before one is locked, if there is to be one.
-    pub(super) fn ask_for_locks(&mut self, handle: Handle) -> Option<u64> {
+    /// The lease of the locks of an open file that is to be asked for before one is locked, if there is to be one.
+    pub(super) fn ask_for_locks(&mut self, handle: Handle) -> Option<(Wanted, May)> {
         let open = self.open(handle)?;
-        self.locks.ask(open.number, (open.reads, open.writes))
+        let wanted = self.locks.ask(open.number)?;
+        Some((wanted, (open.reads, open.writes)))
     }
 
-    /// What was answered.
-    pub(super) fn may_lock(&mut self, handle: Handle, lease: u64) {
-        if let Some(open) = self.open(handle) {
-            self.counts.lock_leases += u64::from(lease != 0);
-            let may = (open.reads, open.writes);
-            self.locks.answered(open.number, lease, may);
-        }
+    /// What was answered, 0 for an error too.
+    pub(super) fn may_lock(&mut self, (wanted, may): (Wanted, May), lease: u64) {
+        self.counts.lock_leases += u64::from(lease != 0);
+        self.locks.answered(wanted, lease, may);
     }
 
     /// Changes locks of an open file; none if it takes a command.
@@ -498,18 +495,6 @@ impl Cache {
         let is_free = self.locks.is_free(open.number, request)?;
         self.counts.locks += u64::from(is_free);
         Some(is_free)
-    }
-
-    /// Locks of an open file were changed by a command, or that was refused.
-    pub(super) fn changed_locks(
-        &mut self,
-        handle: Handle,
-        change: Change<'_>,
-        ended: Result<(), Errno>,
-    ) {
-        if let Some(open) = self.open(handle) {
-            self.locks.changed(open.number, change, ended);
-        }
     }
 
     /// The drive has written bytes of a file for this process.

@@ -11,9 +11,20 @@ struct Place {
     number: u64,
     /// The number of its lease; 0 if it has none.
     lease: u64,
+    /// A thread asks for one: until it is answered nobody uses the place, whose words the drive may be writing.
+    is_asked: bool,
     /// What was done under it.
     uses: u32,
     pause: Pause,
+}
+
+/// A lease that is to be asked for. Whoever has it tells what was [answered](Places::answered), be it none.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::files) struct Wanted {
+    /// The file.
+    pub(in crate::files) number: u64,
+    /// The address of the word by which it is asked for.
+    pub(in crate::files) word: u64,
 }
 
 /// See the [module](self).
@@ -43,8 +54,10 @@ impl Places {
     #[inline]
     pub(super) fn valid(&self, area: &impl Words, number: u64) -> Option<usize> {
         let place = *self.numbers.get(&number)?;
-        let lease = self.places[place].lease;
-        (lease != 0 && area.look(lease_word(place)) == lease).then_some(place)
+        let Place {
+            lease, is_asked, ..
+        } = self.places[place];
+        (lease != 0 && !is_asked && area.look(lease_word(place)) == lease).then_some(place)
     }
 
     /// The number of the lease of the file at a place.
@@ -59,25 +72,29 @@ impl Places {
         self.places[place].uses += 1;
     }
 
-    /// The address of the word by which a lease of a file without one is to be asked for; none if it is no time for it. A file that is
+    /// A lease of a file without one; none if it is no time for it, or another thread asks already. A file that is
     /// new here is used without one as often as its pause `first` says.
-    pub(super) fn ask(&mut self, area: &impl Words, number: u64, first: Pause) -> Option<u64> {
+    pub(super) fn ask(&mut self, area: &impl Words, number: u64, first: Pause) -> Option<Wanted> {
         let place = self.place(area, number, first);
         let known = &mut self.places[place];
+        if known.is_asked {
+            return None;
+        }
         if known.lease != 0 {
             // It has ended.
             known.lease = 0;
             known.pause.begin(known.uses >= self.uses_min);
         }
-        let address = self.address + (lease_word(place) * size_of::<u64>()) as u64;
-        known.pause.is_over().then_some(address)
+        known.is_asked = known.pause.is_over();
+        let word = self.address + (lease_word(place) * size_of::<u64>()) as u64;
+        known.is_asked.then_some(Wanted { number, word })
     }
 
-    /// What was answered for a file that was [asked](Places::ask) for; gives its place.
-    pub(super) fn answered(&mut self, number: u64, lease: u64) -> Option<usize> {
-        let place = *self.numbers.get(&number)?;
+    /// What was answered, 0 for an error too; gives the place of the file, if it still has one.
+    pub(super) fn answered(&mut self, wanted: Wanted, lease: u64) -> Option<usize> {
+        let place = *self.numbers.get(&wanted.number)?;
         let known = &mut self.places[place];
-        (known.lease, known.uses) = (lease, 0);
+        (known.lease, known.uses, known.is_asked) = (lease, 0, false);
         if lease == 0 {
             known.pause.begin(false);
         }
@@ -89,14 +106,18 @@ impl Places {
         if let Some(place) = self.numbers.get(&number) {
             return *place;
         }
-        // One that is not used now, if there is one.
+        // One that is not used now, if there is one; one that nobody asks for at least, as threads do so for fewer files than there are places.
+        let mut place = self.hand;
         for _ in 0..PLACES {
             self.hand = (self.hand + 1) % PLACES;
-            if area.look(lease_word(self.hand)) == 0 {
+            if self.places[self.hand].is_asked {
+                continue;
+            }
+            place = self.hand;
+            if area.look(lease_word(place)) == 0 {
                 break;
             }
         }
-        let place = self.hand;
         self.numbers.remove(&self.places[place].number);
         self.numbers.insert(number, place);
         self.places[place] = Place {

@@ -12,7 +12,7 @@ use wharf_wire::file::write_area::{
 
 use super::frames::{Frames, PAGE};
 use super::pause::Pause;
-use super::places::Places;
+use super::places::{Places, Wanted};
 
 /// Most bytes of one write that are kept; more go by commands, which they are worth.
 const BYTES_MAX: usize = 128 << 10;
@@ -87,9 +87,8 @@ impl Writes {
         self.places.valid(&self.area, number).is_some()
     }
 
-    /// The address of the word by which a lease to write is to be asked for, before a write; none if there is one, or if it is no
-    /// time for it.
-    pub(super) fn ask(&mut self, number: u64) -> Option<u64> {
+    /// A lease to write that is to be asked for before a write; none if there is one, or if it is no time for it.
+    pub(super) fn ask(&mut self, number: u64) -> Option<Wanted> {
         if self.has(number) {
             return None;
         }
@@ -99,8 +98,8 @@ impl Writes {
     }
 
     /// What was answered.
-    pub(super) fn answered(&mut self, number: u64, lease: u64) {
-        self.places.answered(number, lease);
+    pub(super) fn answered(&mut self, wanted: Wanted, lease: u64) {
+        self.places.answered(wanted, lease);
     }
 
     /// Writes under a lease; gives whether that was done. `kept` are pages of the file, by its `version`.

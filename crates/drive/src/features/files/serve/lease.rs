@@ -128,7 +128,10 @@ async fn lease_of_locks(call: &Call<'_>) -> Served {
         lease,
         may: (flags.read, flags.write),
     };
-    leases.locks.grant(number, grant);
+    let Some(own) = grant.tell(&call.locks().of_host(number, host)) else {
+        return Ok(Done::result(0));
+    };
+    leases.locks.grant(number, grant, &own);
     Ok(Done::result(lease))
 }
 
