@@ -23,7 +23,7 @@ use super::{Run, RunError};
 use crate::checker::{Snapshot, Ticket};
 use crate::config::HostConfig;
 use crate::progress::UPDATE_EVERY;
-use crate::result::{Latencies, TimelineBuilder};
+use crate::result::{Completed, Latencies, TimelineBuilder};
 
 /// Requests that a client serves between two times that it says so.
 pub(super) const TELL_EVERY: u64 = 256;
@@ -571,9 +571,12 @@ async fn serve<C: Client>(
     account.bytes += moved_bytes;
     account.timeline.record(
         now_ns.saturating_sub(account.start_ns),
-        moved_bytes,
-        touch.pages,
-        touch.hits,
+        Completed {
+            latency_ns,
+            bytes: moved_bytes,
+            touches: touch.pages,
+            hits: touch.hits,
+        },
     );
     account.end_ns = account.end_ns.max(now_ns.min(state.deadline_ns));
     cpu.progress();

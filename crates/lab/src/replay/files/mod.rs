@@ -32,6 +32,7 @@ use crate::checker::names::{NameChecker, State as NameState, WrongAnswer};
 use crate::checker::objects::{Object, Objects};
 use crate::input::{FilePlan, Plan};
 use crate::progress::UPDATE_EVERY;
+use crate::result::Completed;
 
 pub(crate) use account::FileAccounts;
 
@@ -373,9 +374,12 @@ impl<F: FileClient> State<F> {
         account.bytes += served.bytes;
         account.timeline.record(
             now_ns.saturating_sub(account.start_ns),
-            served.bytes,
-            touch.pages,
-            touch.hits,
+            Completed {
+                latency_ns,
+                bytes: served.bytes,
+                touches: touch.pages,
+                hits: touch.hits,
+            },
         );
         account.end_ns = account.end_ns.max(now_ns);
         self.cpu.progress();
