@@ -8,13 +8,15 @@
 //! |---|---|---|---|
 //! | `copy.rs` | copy | bytes | the same bytes |
 //! | `checksum.rs` | CRC-32C | the checksum | nothing |
-//! | `zlib.rs` | compress, decompress (RFC 1950) | bytes made | the other bytes |
+//! | `zlib.rs`, `lz4.rs`, `zstd.rs` | compress, decompress, by one of the codecs of `codec.rs` | bytes made | the other bytes |
 //! | `nearest.rs` | the k vectors that are nearest to one | how many | their distances and numbers |
 //! | `search.rs` | where a word is | how often | where |
 //! | `program.rs` | a program of a user's own, in WebAssembly (feature `programs`) | what it says | what it makes |
 
 mod checksum;
+mod codec;
 mod copy;
+mod lz4;
 mod nearest;
 #[cfg(feature = "programs")]
 mod program;
@@ -23,7 +25,13 @@ mod program;
 mod program;
 mod search;
 mod zlib;
+#[cfg(feature = "zstd")]
+mod zstd;
+#[cfg(not(feature = "zstd"))]
+#[path = "no_zstd.rs"]
+mod zstd;
 
+pub use codec::Codec;
 pub use nearest::{NEIGHBOUR_BYTES, Neighbour, merge};
 pub use program::check_program;
 
@@ -52,10 +60,10 @@ pub enum Function {
     Copy,
     /// CRC-32C (Castagnoli, as in RFC 3720).
     Checksum,
-    /// zlib (RFC 1950), level 1.
-    Compress,
-    /// Out of zlib.
-    Decompress,
+    /// Into a stream of a codec.
+    Compress(Codec),
+    /// Out of such a stream.
+    Decompress(Codec),
     /// Vectors nearest to one, by the square of the Euclidean distance.
     Nearest,
     /// Where a word is.
@@ -63,25 +71,26 @@ pub enum Function {
 }
 
 impl Function {
-    /// All functions.
-    pub const ALL: [Function; 6] = [
-        Function::Copy,
-        Function::Checksum,
-        Function::Compress,
-        Function::Decompress,
-        Function::Nearest,
-        Function::Search,
-    ];
-
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Function::Copy => "copy",
             Function::Checksum => "checksum",
-            Function::Compress => "compress",
-            Function::Decompress => "decompress",
+            Function::Compress(_) => "compress",
+            Function::Decompress(_) => "decompress",
             Function::Nearest => "nearest",
             Function::Search => "search",
+        }
+    }
+
+    /// Memory that it takes at most besides its argument, in bytes, with so many results, where it may take `most` ([`Work::within`]).
+    pub fn memory_bytes(self, count: u32, most: u64) -> u64 {
+        match self {
+            Function::Copy | Function::Checksum => 0,
+            Function::Compress(codec) => codec.compress_bytes(),
+            Function::Decompress(codec) => codec.expand_bytes(most),
+            Function::Nearest => NEIGHBOUR_BYTES as u64 * u64::from(count),
+            Function::Search => 8 * u64::from(count),
         }
     }
 }
@@ -107,11 +116,17 @@ pub enum Refused {
     #[error("{0} results are more than {COUNT_MAX}, or none where some are needed")]
     Count(u32),
     /// Bytes that are no output of the other direction.
-    #[error("the bytes are no zlib stream, or a damaged one")]
+    #[error("the bytes are no stream of that codec, or a damaged one")]
     Damaged,
+    /// What the bytes hold takes more memory than there is: the window of a Zstandard stream.
+    #[error("the stream has a window that takes more memory than there is for it")]
+    Memory,
     /// The last vector is not whole.
     #[error("the bytes end within a vector of {0} bytes")]
     Partial(usize),
+    /// A codec is not built in.
+    #[error("zstd is not built in: it takes the feature `zstd`")]
+    NoCodec,
     /// Programs are not built in.
     #[error("programs are not built in: it takes the feature `programs`")]
     NotBuilt,
@@ -142,12 +157,13 @@ impl Refused {
             | Refused::Count(_)
             | Refused::Partial(_)
             | Refused::ProgramArgument => 22, // EINVAL
-            Refused::Damaged => 74,  // EBADMSG
-            Refused::NotBuilt => 95, // EOPNOTSUPP
-            Refused::NoProgram => 8, // ENOEXEC
-            Refused::Failed => 14,   // EFAULT
-            Refused::Endless => 110, // ETIMEDOUT
-            Refused::Unruly => 71,   // EPROTO
+            Refused::Damaged => 74,                     // EBADMSG
+            Refused::Memory => 12,                      // ENOMEM
+            Refused::NoCodec | Refused::NotBuilt => 95, // EOPNOTSUPP
+            Refused::NoProgram => 8,                    // ENOEXEC
+            Refused::Failed => 14,                      // EFAULT
+            Refused::Endless => 110,                    // ETIMEDOUT
+            Refused::Unruly => 71,                      // EPROTO
         }
     }
 }
@@ -180,8 +196,12 @@ pub struct Work(Kind);
 enum Kind {
     Copy(copy::Copy),
     Checksum(checksum::Checksum),
-    Compress(Box<zlib::Compress>),
-    Decompress(Box<zlib::Decompress>),
+    Zlib(Box<zlib::Compress>),
+    OfZlib(Box<zlib::Decompress>),
+    Lz4(Box<lz4::Compress>),
+    OfLz4(Box<lz4::Decompress>),
+    Zstd(Box<zstd::Compress>),
+    OfZstd(Box<zstd::Decompress>),
     Nearest(nearest::Nearest),
     Search(search::Search),
     Program(Box<program::Program>),
@@ -192,8 +212,12 @@ macro_rules! each {
         match $kind {
             Kind::Copy($work) => $call,
             Kind::Checksum($work) => $call,
-            Kind::Compress($work) => $call,
-            Kind::Decompress($work) => $call,
+            Kind::Zlib($work) => $call,
+            Kind::OfZlib($work) => $call,
+            Kind::Lz4($work) => $call,
+            Kind::OfLz4($work) => $call,
+            Kind::Zstd($work) => $call,
+            Kind::OfZstd($work) => $call,
             Kind::Nearest($work) => $call,
             Kind::Search($work) => $call,
             Kind::Program($work) => $call,
@@ -206,13 +230,31 @@ impl Work {
     /// without them look at neither.
     ///
     /// # Errors
-    /// If they have no meaning.
+    /// If they have no meaning, or it is a codec that is not built in.
     pub fn new(function: Function, argument: &[u8], count: u32) -> Result<Work, Refused> {
+        Work::within(function, argument, count, u64::MAX)
+    }
+
+    /// The same with no more than `memory` bytes, which is at least what [`Function::memory_bytes`] says of it.
+    ///
+    /// # Errors
+    /// As [`Work::new`].
+    pub fn within(
+        function: Function,
+        argument: &[u8],
+        count: u32,
+        memory: u64,
+    ) -> Result<Work, Refused> {
+        use Codec::{Lz4, Zlib, Zstd};
         Ok(Work(match function {
             Function::Copy => Kind::Copy(copy::Copy::default()),
             Function::Checksum => Kind::Checksum(checksum::Checksum::new()),
-            Function::Compress => Kind::Compress(Box::new(zlib::Compress::new())),
-            Function::Decompress => Kind::Decompress(Box::new(zlib::Decompress::new())),
+            Function::Compress(Zlib) => Kind::Zlib(Box::new(zlib::Compress::new())),
+            Function::Decompress(Zlib) => Kind::OfZlib(Box::new(zlib::Decompress::new())),
+            Function::Compress(Lz4) => Kind::Lz4(Box::new(lz4::Compress::new())),
+            Function::Decompress(Lz4) => Kind::OfLz4(Box::new(lz4::Decompress::new())),
+            Function::Compress(Zstd) => Kind::Zstd(Box::new(zstd::Compress::new()?)),
+            Function::Decompress(Zstd) => Kind::OfZstd(Box::new(zstd::Decompress::new(memory)?)),
             Function::Nearest => Kind::Nearest(nearest::Nearest::new(argument, count)?),
             Function::Search => Kind::Search(search::Search::new(argument, count)?),
         }))

@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::features::FEATURES;
 use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::guests;
+use crate::kept::{KeptPages, Protection};
 use crate::link::{self, FromHost};
 use crate::media::{
     AnyMedia, FileImage, FileOptions, HostFault, ImageError, ImageGeometry, MediaError,
@@ -77,6 +78,8 @@ pub struct Drive {
     platters: Option<Platters>,
     /// What its persistent memory holds, if it has any.
     persistent: Option<Arc<RamLines>>,
+    /// What its protected memory has kept.
+    kept: Arc<KeptPages>,
     /// Features beyond those of every drive.
     more_features: Vec<&'static dyn Feature>,
     /// A file system that is to be made.
@@ -95,6 +98,7 @@ pub struct DriveHandle {
     pub cpus: Vec<CpuId>,
     pub(crate) config: DriveConfig,
     persistent: Option<Arc<RamLines>>,
+    kept: Arc<KeptPages>,
     statuses: Vec<CoreStatus>,
     ring_bytes: usize,
 }
@@ -172,6 +176,7 @@ impl Drive {
             config,
             media,
             platters: None,
+            kept: Arc::default(),
             more_features: Vec::new(),
             new_files: None,
             guests: 0,
@@ -185,6 +190,7 @@ impl Drive {
             media: Vec::new(),
             platters: Some(platters),
             persistent: None,
+            kept: Arc::default(),
             more_features: Vec::new(),
             new_files: None,
             guests: 0,
@@ -208,6 +214,7 @@ impl Drive {
             config,
             media,
             platters: None,
+            kept: Arc::default(),
             more_features: Vec::new(),
             new_files: None,
             guests: 0,
@@ -223,6 +230,17 @@ impl Drive {
     #[must_use]
     pub fn with_persistent(self, persistent: Option<Arc<RamLines>>) -> Drive {
         Drive { persistent, ..self }
+    }
+
+    /// What its memory has kept since the power went, if that is protected.
+    pub fn kept(&self) -> &Arc<KeptPages> {
+        &self.kept
+    }
+
+    /// The same drive, whose memory has kept this.
+    #[must_use]
+    pub fn with_kept(self, kept: Arc<KeptPages>) -> Drive {
+        Drive { kept, ..self }
     }
 
     /// Has the drive have one more feature, which others have made. It takes no part in [`Drive::fill`] and the
@@ -288,6 +306,7 @@ impl Drive {
             media,
             platters,
             persistent,
+            kept,
             more_features,
             new_files,
             guests,
@@ -334,7 +353,11 @@ impl Drive {
                 let modules = persistent.clone().map(|held| {
                     PersistentMemory::new(&config.persistent_memory, held, power.clone())
                 });
-                let memory = DeviceMemory::new(&config.memory)?.with_persistent(modules);
+                let protection = || Protection::new(kept.clone(), power.clone());
+                let protection = config.memory.protected.then(protection);
+                let memory = DeviceMemory::new(&config.memory)?
+                    .with_persistent(modules)
+                    .with_protection(protection);
                 Some(match config.link.kind {
                     LinkKind::Pcie => memory,
                     LinkKind::Cxl => memory.with_window(Times {
@@ -372,6 +395,7 @@ impl Drive {
             cpus,
             config,
             persistent,
+            kept,
             statuses,
             ring_bytes,
         })
@@ -523,6 +547,7 @@ impl DriveHandle {
             media,
             platters: None,
             persistent: self.persistent,
+            kept: self.kept,
             more_features: Vec::new(),
             new_files: None,
             guests: 0,

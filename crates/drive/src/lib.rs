@@ -30,6 +30,7 @@ mod fill;
 pub mod ftl;
 mod guests;
 mod image;
+pub mod kept;
 mod link;
 pub mod media;
 pub mod memory;

@@ -19,6 +19,7 @@ use wharf_wire::dma::{DmaFault, DmaRegion, DmaSpace, HostPage, PAGE_BYTES, Regis
 use wharf_wire::window::{Times, Window};
 
 use crate::config::MemoryConfig;
+use crate::kept::Protection;
 use crate::persistent::PersistentMemory;
 
 /// Set in addresses of the drive's own memory.
@@ -58,6 +59,8 @@ pub struct DeviceMemory {
     ns_per_page: u64,
     busy: Cell<Resource>,
     persistent: Option<PersistentMemory>,
+    /// What has pages of files be there after a loss of power, if anything does.
+    protection: Option<Protection>,
     /// Pages of files that hosts have the drive keep.
     near: Option<Arc<DmaRegion>>,
     /// What hosts may load of them and store to.
@@ -94,12 +97,23 @@ impl DeviceMemory {
                 .unwrap_or(0),
             busy: Cell::default(),
             persistent: None,
+            protection: None,
         })
     }
 
     /// The same, with memory that a power cut leaves as it is.
     pub(crate) fn with_persistent(self, persistent: Option<PersistentMemory>) -> DeviceMemory {
         DeviceMemory { persistent, ..self }
+    }
+
+    /// The same, whose pages of files are there after a loss of power.
+    pub(crate) fn with_protection(self, protection: Option<Protection>) -> DeviceMemory {
+        DeviceMemory { protection, ..self }
+    }
+
+    /// What has pages of files be there after a loss of power, if anything does.
+    pub(crate) fn protection(&self) -> Option<&Protection> {
+        self.protection.as_ref()
     }
 
     /// The same, of whose pages of files hosts may load and store those that are shown.
@@ -307,6 +321,7 @@ mod tests {
         transfer_bytes: 8 * PAGE_BYTES as u64,
         near_bytes: 0,
         near_host_bytes: 0,
+        protected: false,
         compute_bytes: 0,
     };
 

@@ -3,17 +3,17 @@
 //! Problem: a file system for persistent memory changes a few bytes at a time. Flash below a translation layer takes
 //! whole pages.
 //!
-//! Idea: modules beside the flash, over which pages go round. Each module serves one access after the other, at its
-//! own pace. A store is durable when its module has it, as modules finish on the charge of their capacitors what has
-//! reached them (the ADR domain of Yang et al., FAST 2020); a fence waits for that.
+//! Idea: modules beside the flash ([`Modules`] has what they take). A store is durable when its module has it, as modules
+//! finish on the charge of their capacitors what has reached them (the ADR domain of Yang et al., FAST 2020); a fence
+//! waits for that.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use wharf_files::Fault;
 use wharf_files::lines::{Lines, RamLines, by_page, first_outside};
+use wharf_files::modules::{ModuleTimes, Modules};
 use wharf_files::pages::PAGE_BYTES;
-use wharf_runtime::Resource;
 
 use crate::config::PersistentMemoryConfig;
 use crate::power::PowerSwitch;
@@ -21,8 +21,7 @@ use crate::power::PowerSwitch;
 /// See the [module](self).
 pub struct PersistentMemory {
     held: Arc<RamLines>,
-    modules: RefCell<Vec<Resource>>,
-    config: PersistentMemoryConfig,
+    modules: RefCell<Modules>,
     /// When all that was stored has reached its module.
     stored_ns: Cell<u64>,
     power: PowerSwitch,
@@ -41,10 +40,15 @@ impl PersistentMemory {
         held: Arc<RamLines>,
         power: PowerSwitch,
     ) -> PersistentMemory {
+        let times = ModuleTimes {
+            load_ns: config.load_ns,
+            store_ns: config.store_ns,
+            load_mb_s: config.load_mb_s,
+            store_mb_s: config.store_mb_s,
+        };
         PersistentMemory {
             held,
-            modules: RefCell::new(vec![Resource::default(); config.modules as usize]),
-            config: config.clone(),
+            modules: RefCell::new(Modules::new(config.modules, times)),
             stored_ns: Cell::new(0),
             power,
         }
@@ -55,25 +59,13 @@ impl PersistentMemory {
         self.held.bytes()
     }
 
-    /// When the modules have served an access that begins now.
-    fn serve(&self, now_ns: u64, at: u64, bytes: u64, mb_s: u64) -> u64 {
-        let mut modules = self.modules.borrow_mut();
-        let count = modules.len() as u64;
-        let parts = by_page(at, bytes as usize).map(|(page, _, bytes)| {
-            let busy_ns = (bytes as u64 * 1000).checked_div(mb_s).unwrap_or(0);
-            modules[(page % count) as usize].reserve(now_ns, busy_ns)
-        });
-        parts.max().unwrap_or(now_ns)
-    }
-
     /// Loads bytes; when they are there, if it is `now_ns`.
     ///
     /// # Errors
     /// [`Fault::Read`]: they are not all there.
     pub fn load(&self, now_ns: u64, at: u64, out: &mut [u8]) -> Result<u64, Fault> {
         self.held.peek(at, out)?;
-        let served_ns = self.serve(now_ns, at, out.len() as u64, self.config.load_mb_s);
-        Ok(served_ns.max(now_ns + self.config.load_ns))
+        Ok(self.modules.borrow_mut().load(now_ns, at, out.len()))
     }
 
     /// Stores bytes; false if the power is gone. A power cut tears them between pages.
@@ -94,14 +86,14 @@ impl PersistentMemory {
             self.held
                 .poke(page * PAGE_BYTES as u64 + from as u64, part)?;
         }
-        let stored_ns = self.serve(now_ns, at, bytes.len() as u64, self.config.store_mb_s);
+        let stored_ns = self.modules.borrow_mut().store(now_ns, at, bytes.len());
         self.stored_ns.set(self.stored_ns.get().max(stored_ns));
         Ok(true)
     }
 
     /// When all that was stored so far is durable, if it is `now_ns`; none if the power is gone.
     pub fn fenced_ns(&self, now_ns: u64) -> Option<u64> {
-        let fenced_ns = self.stored_ns.get().max(now_ns + self.config.store_ns);
+        let fenced_ns = self.modules.borrow().fence(now_ns, self.stored_ns.get());
         (!self.power.is_cut()).then_some(fenced_ns)
     }
 }
@@ -122,18 +114,6 @@ mod tests {
             modules: 2,
         };
         PersistentMemory::new(&config, blank(&config).unwrap(), power)
-    }
-
-    #[test]
-    fn modules_serve_beside_each_other_and_each_one_access_after_the_other() {
-        let memory = memory(PowerSwitch::on());
-        let load = |at, bytes| memory.load(0, at, &mut vec![0; bytes]).unwrap();
-        assert_eq!(load(0, PAGE_BYTES), 1_000);
-        assert_eq!(load(PAGE, PAGE_BYTES), 1_000, "the other module");
-        assert_eq!(load(2 * PAGE, PAGE_BYTES), 2_000, "the first again");
-        // Two halves of pages of both, behind those.
-        assert_eq!(load(4 * PAGE + PAGE / 2, PAGE_BYTES), 2_500);
-        assert_eq!(memory.load(9_000, 64, &mut [0]).unwrap(), 9_300);
     }
 
     #[test]

@@ -43,6 +43,7 @@ errnos! {
     ENOEXEC = 8, "no program";
     EBADF = 9, "bad file handle";
     EAGAIN = 11, "try again";
+    ENOMEM = 12, "not enough memory";
     EACCES = 13, "permission denied";
     EFAULT = 14, "bad address";
     EBUSY = 16, "in use";

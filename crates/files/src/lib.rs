@@ -13,6 +13,7 @@
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
 //! | `gpt.rs`, `partitions.rs` | the table of partitions, each with the number of its file system; the same on pages |
 //! | `pages.rs`, `lines.rs` | what file systems stand on: pages by number, persistent memory |
+//! | `modules.rs` | how long modules of persistent memory take |
 //! | `payload.rs` | where bytes of files come from and go to: memory, or pages of a host |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
 //! | `bytes/` | wpm: a file system for persistent memory, with a log for each inode |
@@ -41,6 +42,7 @@ mod limits;
 pub mod lines;
 pub mod locks;
 pub mod model;
+pub mod modules;
 pub mod pages;
 pub mod partitions;
 mod payload;

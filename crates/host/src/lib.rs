@@ -69,6 +69,8 @@ pub mod kit;
 #[cfg(feature = "designs")]
 pub mod late;
 #[cfg(feature = "designs")]
+pub mod nova;
+#[cfg(feature = "designs")]
 pub mod omni;
 pub mod parts_of_volume;
 pub mod payload;

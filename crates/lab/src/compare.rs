@@ -116,7 +116,7 @@ pub fn compare(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comparison, 
         request.plans.len() * request.designs.len(),
         request.plans.len(),
     );
-    let bars = Bars::default();
+    let bars = Bars::of(runs as u64);
     let made = side_by_side(runs, request.threads(), |number, _| {
         request.make(number, &bars, stop)
     });

@@ -17,6 +17,7 @@ use wharf_host::indexless::{
     DirectDisk, FirstIn, HalfLru, Ideal, Indexless, LruBatch, OpenCas, SecondChance, Through,
 };
 use wharf_host::kernel::{Falcon, Kernel, KernelDflush};
+use wharf_host::nova::Nova;
 use wharf_host::omni::Omni;
 use wharf_host::scala::Scala;
 use wharf_host::scale::{DflushAlone, Scale, Whole};
@@ -143,6 +144,7 @@ pub const FLASH_CACHES: &[DesignEntry] = &[
 pub const FILE_DESIGNS: &[DesignEntry] = &[
     DesignEntry::of::<Ext4Model<OnKernel>>(),
     DesignEntry::of::<Ext4Model<OnScale>>(),
+    DesignEntry::of::<Nova>(),
     DesignEntry::of::<Stor>(),
     DesignEntry::of::<Omni>(),
 ];

@@ -2,13 +2,17 @@
 //!
 //! On a terminal there is a line for each run under way, drawn a few times a second: the design, the share done, the simulated time,
 //! requests by second of wall time and the time left. In a pipe there is nothing, or, as plain text for a log, the same as a line of
-//! its own every ten seconds and one at the end ([`Shown`]).
+//! its own every ten seconds (`log.rs`) and one at the end ([`Shown`]). What takes long is foretold (`forecast.rs`).
+
+mod forecast;
+mod log;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
+use forecast::{Forecast, Share, about};
 use indicatif::{MultiProgress, ProgressBar, ProgressFinish, ProgressState, ProgressStyle};
+use log::{Line, say};
 
 /// Requests between two calls of [`Progress::update`] that are often enough for a smooth line.
 pub const UPDATE_EVERY: u64 = 4096;
@@ -42,32 +46,13 @@ impl Shown {
     }
 }
 
-/// Time between two lines of a log.
-const LOG_EVERY: Duration = Duration::from_secs(10);
-
-/// When a log gets its next line, by the time since a bar began.
-struct Log {
-    next_ms: AtomicU64,
-}
-
-impl Log {
-    /// One that has lines, if that is how progress is shown.
-    fn begin() -> Option<Log> {
-        (Shown::now() == Shown::Plain).then(|| Log {
-            next_ms: AtomicU64::new(LOG_EVERY.as_millis() as u64),
-        })
-    }
-
-    /// Whether a line is due; then the next one is not until ten seconds later.
-    fn is_due(&self, elapsed: Duration) -> bool {
-        let (now_ms, next_ms) = (elapsed.as_millis() as u64, self.next_ms.load(Relaxed));
-        let after_ms = now_ms + LOG_EVERY.as_millis() as u64;
-        now_ms >= next_ms
-            && self
-                .next_ms
-                .compare_exchange(next_ms, after_ms, Relaxed, Relaxed)
-                .is_ok()
-    }
+/// A line of a log, if that is how progress is shown.
+fn logged<T: Line + 'static>(thing: T) -> Option<Arc<T>> {
+    (Shown::now() == Shown::Plain).then(|| {
+        let thing = Arc::new(thing);
+        log::begin(&thing);
+        thing
+    })
 }
 
 /// A bar for drawing, hidden unless progress is drawn.
@@ -85,53 +70,75 @@ fn bar(length: u64) -> ProgressBar {
 /// The progress of work in steps: simulations, turns, bytes.
 pub struct Steps {
     bar: ProgressBar,
-    log: Option<Log>,
+    log: Option<Arc<StepsLine>>,
+}
+
+/// The line of steps in a log.
+struct StepsLine {
+    bar: ProgressBar,
     what: &'static str,
+}
+
+impl Line for StepsLine {
+    fn line(&self) -> String {
+        let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        let elapsed = self.bar.elapsed();
+        let of = match all {
+            0 => String::new(),
+            all => format!(" of {all}"),
+        };
+        let mut line = format!("{done}{of} {}, {} s", self.what, elapsed.as_secs());
+        if (1..all).contains(&done) {
+            let left = elapsed.mul_f64((all - done) as f64 / done as f64);
+            line += &format!(", {} left", about(left));
+        }
+        line += &format!("  {}", self.bar.message());
+        line.trim_end().into()
+    }
 }
 
 impl Steps {
     /// So many steps, of `what`.
     pub fn new(steps: u64, what: &'static str) -> Steps {
-        let style =
-            ProgressStyle::with_template("{bar:24} {pos} of {len} {prefix}  {msg}  {eta} left");
+        Steps::drawn(
+            steps,
+            what,
+            "{bar:24} {pos} of {len} {prefix}  {msg}  {eta} left",
+        )
+    }
+
+    /// Steps of `what` whose number shows at their end.
+    pub fn counted(what: &'static str) -> Steps {
+        Steps::drawn(0, what, "{human_pos} {prefix}  {elapsed}")
+    }
+
+    fn drawn(steps: u64, what: &'static str, template: &str) -> Steps {
+        let style = ProgressStyle::with_template(template).expect("a fixed template");
         let bar = bar(steps).with_finish(ProgressFinish::AndClear);
-        bar.set_style(style.expect("a fixed template").progress_chars("━╸─"));
+        bar.set_style(style.progress_chars("━╸─"));
         bar.set_prefix(what);
-        let log = Log::begin();
-        Steps { bar, log, what }
+        let line = bar.clone();
+        let log = logged(StepsLine { bar: line, what });
+        Steps { bar, log }
     }
 
     /// Says what is done now.
     pub fn now(&self, doing: String) {
-        if self.log.is_some() {
-            eprintln!("{}", self.line(&doing));
-        }
         self.bar.set_message(doing);
+        if let Some(log) = &self.log {
+            say(&log.line());
+        }
     }
 
     /// One more is done.
     pub fn step(&self) {
-        self.reach(self.bar.position() + 1, self.bar.length().unwrap_or(0));
+        self.bar.inc(1);
     }
 
     /// So many are done, of so many.
     pub fn reach(&self, done: u64, all: u64) {
         self.bar.set_length(all);
         self.bar.set_position(done);
-        let is_due = |log: &Log| log.is_due(self.bar.elapsed());
-        if self.log.as_ref().is_some_and(is_due) {
-            eprintln!("{}", self.line(&self.bar.message()));
-        }
-    }
-
-    fn line(&self, doing: &str) -> String {
-        let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
-        let line = format!(
-            "{done} of {all} {}, {} s  {doing}",
-            self.what,
-            self.bar.elapsed().as_secs()
-        );
-        line.trim_end().into()
     }
 }
 
@@ -144,35 +151,92 @@ impl Drop for Steps {
 /// The lines of all runs under way, one below the other.
 ///
 /// Nothing is shown when standard error is no terminal.
-#[derive(Default)]
-pub struct Bars(MultiProgress);
+pub struct Bars {
+    lines: MultiProgress,
+    forecast: Option<Arc<Forecast>>,
+}
 
 impl Bars {
+    /// Of so many runs; 0 if that is not known, and no time is foretold.
+    pub fn of(runs: u64) -> Bars {
+        Bars::on(MultiProgress::new(), runs)
+    }
+
+    fn on(lines: MultiProgress, runs: u64) -> Bars {
+        let forecast = (runs > 0).then(|| Arc::new(Forecast::of(runs, lines.clone())));
+        if let Some(forecast) = &forecast
+            && runs > 1
+            && Shown::now() == Shown::Plain
+        {
+            log::begin(forecast);
+        }
+        Bars { lines, forecast }
+    }
+
     /// Starts the line of `design`; `requests` is `None` when their number is not known beforehand.
     pub fn start(&self, design: &str, requests: Option<u64>) -> Progress {
         let bar = match Shown::now() {
-            Shown::Auto => self.0.add(bar(requests.unwrap_or(0))),
+            Shown::Auto => self.lines.add(bar(requests.unwrap_or(0))),
             Shown::Plain | Shown::None => bar(requests.unwrap_or(0)),
         };
-        Progress::with_bar(bar, design, requests.is_some(), Log::begin())
+        let share = self.forecast.clone().map(Share::new);
+        Progress::with_bar(bar, design, requests.is_some(), share)
     }
 }
 
 /// The progress of one design through the workload.
 pub struct Progress {
     bar: ProgressBar,
-    log: Option<Log>,
+    log: Option<Arc<RunLine>>,
+    share: Option<Share>,
     /// Time on the run's own clock, read when the line is drawn.
     time_ns: Arc<AtomicU64>,
+}
+
+/// The line of a run in a log.
+struct RunLine {
+    bar: ProgressBar,
+    time_ns: Arc<AtomicU64>,
+}
+
+impl Line for RunLine {
+    /// The share done, the time in the run, requests by second and the time left.
+    fn line(&self) -> String {
+        let done = self.bar.position();
+        let seconds = self.bar.elapsed().as_secs_f64().max(1e-3);
+        let mut line = format!("{}: ", self.bar.prefix());
+        let all = self.bar.length().filter(|all| *all > 0);
+        line += &match all {
+            Some(all) => format!("{} % of {all} requests, ", done.min(all) * 100 / all),
+            None => format!("{done} requests, "),
+        };
+        // Nothing that is written to a text fails.
+        let _ = write_time(&mut line, self.time_ns.load(Relaxed));
+        line += ", ";
+        let _ = write_rate(&mut line, done as f64 / seconds);
+        if let Some(all) = all.filter(|_| done > 0) {
+            let left = seconds * all.saturating_sub(done) as f64 / done as f64;
+            line += &format!(", {left:.0} s left");
+        }
+        line
+    }
 }
 
 impl Progress {
     /// A progress that is never shown.
     pub fn hidden() -> Self {
-        Self::with_bar(ProgressBar::hidden(), "", true, None)
+        let bar = ProgressBar::hidden();
+        let time_ns = Arc::new(AtomicU64::new(0));
+        let (log, share) = (None, None);
+        Self {
+            bar,
+            log,
+            share,
+            time_ns,
+        }
     }
 
-    fn with_bar(bar: ProgressBar, design: &str, known: bool, log: Option<Log>) -> Self {
+    fn with_bar(bar: ProgressBar, design: &str, known: bool, share: Option<Share>) -> Self {
         let template = match known {
             true => "{prefix:10} {bar:24} {percent:>3} %  {run_time:>9}  {rate:>12}  {eta:>4} left",
             false => "{prefix:10} {human_pos} requests  {run_time:>9}  {rate:>12}",
@@ -198,7 +262,17 @@ impl Progress {
         let bar = bar.with_finish(ProgressFinish::AndClear);
         bar.set_style(style);
         bar.set_prefix(design.to_owned());
-        Self { bar, log, time_ns }
+        let line = RunLine {
+            bar: bar.clone(),
+            time_ns: Arc::clone(&time_ns),
+        };
+        let log = logged(line);
+        Self {
+            bar,
+            log,
+            share,
+            time_ns,
+        }
     }
 
     /// Tells how far the run is: requests done, and nanoseconds on the run's own clock.
@@ -208,30 +282,9 @@ impl Progress {
     pub fn update(&self, requests_done: u64, time_ns: u64) {
         self.time_ns.store(time_ns, Relaxed);
         self.bar.set_position(requests_done);
-        let is_due = |log: &Log| log.is_due(self.bar.elapsed());
-        if self.log.as_ref().is_some_and(is_due) {
-            eprintln!("{}", self.line(requests_done));
+        if let (Some(share), Some(all)) = (&self.share, self.bar.length()) {
+            share.reach(requests_done, all);
         }
-    }
-
-    /// The line of a log: the share done, the time in the run, requests by second and the time left.
-    fn line(&self, done: u64) -> String {
-        let seconds = self.bar.elapsed().as_secs_f64().max(1e-3);
-        let mut line = format!("{}: ", self.bar.prefix());
-        let all = self.bar.length().filter(|all| *all > 0);
-        line += &match all {
-            Some(all) => format!("{} % of {all} requests, ", done.min(all) * 100 / all),
-            None => format!("{done} requests, "),
-        };
-        // Nothing that is written to a text fails.
-        let _ = write_time(&mut line, self.time_ns.load(Relaxed));
-        line += ", ";
-        let _ = write_rate(&mut line, done as f64 / seconds);
-        if let Some(all) = all.filter(|_| done > 0) {
-            let left = seconds * all.saturating_sub(done) as f64 / done as f64;
-            line += &format!(", {left:.0} s left");
-        }
-        line
     }
 }
 
@@ -240,7 +293,10 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if self.log.is_some() {
             let seconds = self.bar.elapsed().as_secs_f64();
-            eprintln!("{}: ended after {seconds:.1} s", self.bar.prefix());
+            say(&format!(
+                "{}: ended after {seconds:.1} s",
+                self.bar.prefix()
+            ));
         }
         self.bar.finish_and_clear();
     }
@@ -296,7 +352,7 @@ mod tests {
     fn runs_side_by_side_have_a_line_each() {
         let term = InMemoryTerm::new(6, 100);
         let target = ProgressDrawTarget::term_like(Box::new(term.clone()));
-        let bars = Bars(MultiProgress::with_draw_target(target));
+        let bars = Bars::on(MultiProgress::with_draw_target(target), 0);
         let (clock, scala) = (bars.start("clock", Some(10)), bars.start("scala", Some(10)));
         clock.update(5, 1);
         scala.update(2, 1);
@@ -318,30 +374,36 @@ mod tests {
     }
 
     #[test]
-    fn a_log_gets_a_line_every_ten_seconds() {
-        let log = Log {
-            next_ms: AtomicU64::new(10_000),
-        };
-        let is_due = |seconds| log.is_due(Duration::from_secs(seconds));
-        let lines = [0, 9, 10, 11, 19, 20, 55, 56, 64, 65].map(is_due);
-        let expected = [
-            false, false, true, false, false, true, true, false, false, true,
-        ];
-        assert_eq!(lines, expected);
-        let progress = Progress::with_bar(
-            ProgressBar::hidden().with_prefix("clock"),
-            "clock",
-            true,
-            None,
-        );
-        progress.bar.set_length(1_000);
-        progress.update(250, 12_345_678);
-        let line = progress.line(250);
+    fn a_line_of_a_log_says_how_far_a_run_is() {
+        let bar = ProgressBar::hidden().with_prefix("clock");
+        bar.set_length(1_000);
+        bar.set_position(250);
+        let time_ns = Arc::new(AtomicU64::new(12_345_678));
+        let line = RunLine { bar, time_ns }.line();
+        let start = "clock: 25 % of 1000 requests, 12 ms, ";
         assert!(
-            line.starts_with("clock: 25 % of 1000 requests, 12 ms, "),
+            line.starts_with(start) && line.ends_with(" s left"),
             "{line}"
         );
-        assert!(line.ends_with(" s left"), "{line}");
+    }
+
+    #[test]
+    fn a_line_of_a_log_says_how_far_steps_are() {
+        let bar = ProgressBar::hidden();
+        let what = "simulations";
+        bar.set_length(0);
+        bar.set_position(7);
+        bar.set_message("reading");
+        let line = || {
+            StepsLine {
+                bar: bar.clone(),
+                what,
+            }
+            .line()
+        };
+        assert_eq!(line(), "7 simulations, 0 s  reading");
+        bar.set_length(10);
+        assert_eq!(line(), "7 of 10 simulations, 0 s, about 10 s left  reading");
     }
 
     #[test]

@@ -36,6 +36,25 @@ impl<K: Eq + Hash> Stream<K> {
         self.uses.push(*self.numbers.entry(page).or_insert(next));
     }
 
+    /// Bytes of memory that it takes at the most while it comes to so many more uses: where its table grows, the old one is there too.
+    pub fn bytes_with(&self, more: usize) -> u64 {
+        let entry = size_of::<(K, u32)>() as u64 + 1;
+        // A table is filled to seven eighths.
+        let table = |pages: usize| (pages as u64 * 8).div_ceil(7).next_power_of_two() * entry;
+        let (pages, room) = (self.numbers.len() + more, self.numbers.capacity());
+        let table = match pages > room {
+            true => table(room) + table(pages.max(room + 1)),
+            false => table(room),
+        };
+        let (uses, room) = (self.uses.len() + more, self.uses.capacity());
+        let uses = if uses > room {
+            uses.max(room * 2)
+        } else {
+            room
+        };
+        table + uses as u64 * size_of::<u32>() as u64
+    }
+
     /// Uses of pages.
     pub fn len(&self) -> u64 {
         self.uses.len() as u64

@@ -3,16 +3,21 @@
 //! A process attaches to the drive when it first asks for anything there, and again in its child after a fork: queues are
 //! never shared between processes. Each attachment is a *life*: a handle that was given in another is none of this one, and
 //! the file is opened anew by its number.
+//!
+//! Threads use the drive in turn, and none waits for another's command: who waits for one gives its turn back meanwhile
+//! (`wharf::store::Turns`). So whoever has been amid something may find another life afterwards. What was attached is kept until
+//! nobody is amid anything there.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use wharf::files::{FileDrive, ImageError, attach_in_time};
-use wharf::store::StoreError;
+use wharf::store::{StoreError, Turn, Turns};
 use wharf_files::vfs::{At, Service, Start};
 use wharf_files::{By, Caller, Handle, OpenFlags, block_on};
 
@@ -43,7 +48,11 @@ static SETUP: OnceLock<Option<Setup>> = OnceLock::new();
 /// True once it is known that there is a drive: nearly all calls of programs without one look no further.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-static CLIENT: Mutex<Client> = Mutex::new(Client { attached: None });
+static TURNS: Turns = Turns::new();
+
+static CLIENT: Client = Client {
+    attached: RefCell::new(None),
+};
 
 /// The descriptor of the connection to the process that serves the drive; -1 if there is none.
 static CONNECTION: AtomicI32 = AtomicI32::new(-1);
@@ -52,21 +61,24 @@ static CONNECTION: AtomicI32 = AtomicI32::new(-1);
 static LIFE: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    /// Whether this thread has the client: a handler of a signal may come meanwhile.
+    /// Whether this thread is amid using the client: a handler of a signal may come meanwhile.
     static IS_IN: Cell<bool> = const { Cell::new(false) };
+    /// Of which life the drive is that this thread uses.
+    static USED_LIFE: Cell<u64> = const { Cell::new(0) };
 }
 
 struct Client {
-    attached: Option<Attached>,
+    attached: RefCell<Option<Rc<Attached>>>,
 }
 
 struct Attached {
     drive: FileDrive,
-    caller: Caller,
+    caller: RefCell<Rc<Caller>>,
+    life: u64,
 }
 
-// SAFETY: what it has that is not atomic is used by one thread at a time, which has the lock.
-unsafe impl Send for Client {}
+// SAFETY: it is used by one thread at a time, which has the turn: what `enter` gives is the only way there.
+unsafe impl Sync for Client {}
 
 /// What the environment says; looked at once.
 pub(crate) fn setup() -> Option<&'static Setup> {
@@ -122,7 +134,7 @@ fn caller() -> Caller {
     }
 }
 
-/// Does something with the drive.
+/// Does something with the drive. Other threads may do so while it waits.
 ///
 /// It is done once more if the process that served the drive turns out to be gone, and another one serves it: what was
 /// open is an error then.
@@ -138,13 +150,12 @@ pub(crate) fn with<T>(mut f: impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> Ou
         }
     }
     let _out = Out;
-    let mut client = lock();
-    let done = client.work(&mut f);
-    if done.as_ref().is_err_and(|errno| *errno == Errno(libc::EIO)) && client.is_cut_off() {
-        client.lose();
-        return client.work(&mut f);
+    let (_turn, client) = enter();
+    let (done, is_cut_off) = client.work(&mut f);
+    match is_cut_off {
+        true => client.work(&mut f).0,
+        false => done,
     }
-    done
 }
 
 /// Looks at what is kept of something that is open: none if that takes a command, or a signal came amid one.
@@ -154,12 +165,13 @@ pub(crate) fn kept<T>(open: &Open, f: impl FnOnce(&FileDrive, Handle) -> Option<
         return None;
     }
     let found = {
-        let client = lock();
-        let attached = client.attached.as_ref();
+        let (_turn, client) = enter();
+        let attached = client.attached.borrow();
         // A life begins and ends with the client.
         let is_of_life = open.life.load(Ordering::Relaxed) == LIFE.load(Ordering::Relaxed);
         let handle = from_raw(open.handle.load(Ordering::Relaxed));
         attached
+            .as_ref()
             .filter(|_| is_of_life)
             .and_then(|attached| f(&attached.drive, handle))
     };
@@ -167,57 +179,72 @@ pub(crate) fn kept<T>(open: &Open, f: impl FnOnce(&FileDrive, Handle) -> Option<
     found
 }
 
-fn lock() -> MutexGuard<'static, Client> {
-    CLIENT
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+/// Waits for this thread's turn.
+#[inline]
+fn enter() -> (Turn, &'static Client) {
+    (TURNS.enter(), &CLIENT)
 }
 
 impl Client {
-    fn work<T>(&mut self, f: &mut impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> Outcome<T> {
-        let attached = self.attach()?;
+    /// Does something; gives whether the process that served the drive turns out to be gone.
+    fn work<T>(&self, f: &mut impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> (Outcome<T>, bool) {
+        let attached = match self.attach() {
+            Ok(attached) => attached,
+            Err(errno) => return (Err(errno), false),
+        };
+        USED_LIFE.set(attached.life);
+        let caller = attached.caller.borrow().clone();
         let by = By {
-            caller: &attached.caller,
+            caller: &caller,
             now_ns: wharf::files::now_ns(),
         };
-        f(&attached.drive, by)
-    }
-
-    fn is_cut_off(&self) -> bool {
-        self.attached
+        let done = f(&attached.drive, by);
+        let is_cut_off = done
             .as_ref()
-            .is_some_and(|attached| attached.drive.is_cut_off())
-    }
-
-    fn attach(&mut self) -> Outcome<&Attached> {
-        if self.attached.is_none() {
-            let setup = setup().ok_or(Errno(libc::ENOENT))?;
-            let drive = attach(setup).map_err(|error| {
-                static HAS_SAID: AtomicBool = AtomicBool::new(false);
-                if !HAS_SAID.swap(true, Ordering::Relaxed) {
-                    complain(&format!(
-                        "no drive at {}: {}",
-                        setup.socket().display(),
-                        cause(&error)
-                    ));
-                }
-                Errno(libc::EIO)
-            })?;
-            drive.let_links_leave();
-            CONNECTION.store(drive.connection().unwrap_or(-1), Ordering::Relaxed);
-            self.attached = Some(Attached {
-                drive,
-                caller: caller(),
-            });
+            .is_err_and(|errno| *errno == Errno(libc::EIO) && attached.drive.is_cut_off());
+        if is_cut_off {
+            self.lose(&attached);
         }
-        self.attached.as_ref().ok_or(Errno(libc::EIO))
+        attached.leave();
+        (done, is_cut_off)
     }
-}
 
-impl Client {
+    fn attach(&self) -> Outcome<Rc<Attached>> {
+        if let Some(attached) = &*self.attached.borrow() {
+            return Ok(attached.clone());
+        }
+        let setup = setup().ok_or(Errno(libc::ENOENT))?;
+        let drive = attach(setup).map_err(|error| {
+            static HAS_SAID: AtomicBool = AtomicBool::new(false);
+            if !HAS_SAID.swap(true, Ordering::Relaxed) {
+                complain(&format!(
+                    "no drive at {}: {}",
+                    setup.socket().display(),
+                    cause(&error)
+                ));
+            }
+            Errno(libc::EIO)
+        })?;
+        drive.let_links_leave();
+        drive.share_among_threads(&TURNS);
+        CONNECTION.store(drive.connection().unwrap_or(-1), Ordering::Relaxed);
+        let attached = Rc::new(Attached {
+            drive,
+            caller: RefCell::new(Rc::new(caller())),
+            life: LIFE.load(Ordering::Relaxed),
+        });
+        *self.attached.borrow_mut() = Some(attached.clone());
+        Ok(attached)
+    }
+
     /// The process that served the drive is gone. Another may serve it, but not what was open. (A reference that ends here
     /// asks the drive for nothing: this thread has the client.)
-    fn lose(&mut self) {
+    fn lose(&self, lost: &Rc<Attached>) {
+        let is_lost = |now: &mut Rc<Attached>| Rc::ptr_eq(now, lost);
+        let Some(attached) = self.attached.borrow_mut().take_if(is_lost) else {
+            // Another thread has seen to it.
+            return;
+        };
         LIFE.fetch_add(1, Ordering::Relaxed);
         CONNECTION.store(-1, Ordering::Relaxed);
         for open in table::all().filter_map(table::get) {
@@ -228,7 +255,14 @@ impl Client {
                 open.lose_locks();
             }
         }
-        if let Some(attached) = self.attached.take() {
+        attached.leave();
+    }
+}
+
+impl Attached {
+    /// This thread uses it no more. If it was lost meanwhile, the last thread gives it up.
+    fn leave(self: Rc<Attached>) {
+        if let Some(attached) = Rc::into_inner(self) {
             attached.drive.abandon();
         }
     }
@@ -259,7 +293,7 @@ pub(crate) fn complain(text: &str) {
 
 /// The drive's handle of something that is open, which is opened anew where this is another life.
 pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Handle> {
-    let life = LIFE.load(Ordering::Relaxed);
+    let life = life();
     // Whoever has lost a file has another life, or was born after that.
     if open.life.load(Ordering::Relaxed) == life {
         return Ok(from_raw(open.handle.load(Ordering::Relaxed)));
@@ -281,6 +315,11 @@ pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Hand
         path: b"",
     };
     let opened = block_on(drive.open(by, at, how, 0))?;
+    if open.life.load(Ordering::Relaxed) == life {
+        // Another thread has opened it meanwhile.
+        let _ = block_on(drive.close(opened.handle));
+        return Ok(from_raw(open.handle.load(Ordering::Relaxed)));
+    }
     open.handle.store(to_raw(opened.handle), Ordering::Relaxed);
     open.life.store(life, Ordering::Relaxed);
     Ok(opened.handle)
@@ -291,9 +330,9 @@ pub(crate) fn server(drive: &FileDrive) -> u32 {
     drive.sharing().unwrap_or(0)
 }
 
-/// This life, for what is opened in it.
+/// The life of the drive that this thread uses, for what is opened there.
 pub(crate) fn life() -> u64 {
-    LIFE.load(Ordering::Relaxed)
+    USED_LIFE.get()
 }
 
 pub(crate) fn to_raw(handle: Handle) -> u64 {
@@ -321,17 +360,17 @@ pub(crate) fn close(open: &Open) {
 pub(crate) struct Forking {
     // Given back in this order, and taken in the opposite one.
     _spare: table::Spare,
-    client: MutexGuard<'static, Client>,
+    _turn: Turn,
     memory: crate::calls::memory::Forking,
 }
 
-/// Before a fork: no other thread is amid anything.
+/// Before a fork: no other thread is amid anything, but waiting for the drive.
 pub(crate) fn before_fork() -> Forking {
     let memory = crate::calls::memory::before_fork();
-    let client = lock();
+    let (turn, _) = enter();
     Forking {
         _spare: table::before_fork(),
-        client,
+        _turn: turn,
         memory,
     }
 }
@@ -342,8 +381,19 @@ pub(crate) fn in_child(mut forking: Forking) {
     CONNECTION.store(-1, Ordering::Relaxed);
     crate::locks::in_child();
     forking.memory.in_child();
-    if let Some(attached) = forking.client.attached.take() {
-        attached.drive.abandon();
+    let Some(attached) = CLIENT.attached.take() else {
+        return;
+    };
+    match Rc::try_unwrap(attached) {
+        Ok(attached) => attached.drive.abandon(),
+        Err(shared) => {
+            // Threads of the parent wait for the drive. They are not here, and what they have of it is never used again.
+            // SAFETY: so it is moved out of a place that nobody looks at or drops: this reference is forgotten.
+            unsafe { std::ptr::read(Rc::as_ptr(&shared)) }
+                .drive
+                .abandon();
+            std::mem::forget(shared);
+        }
     }
 }
 
@@ -355,19 +405,20 @@ pub(crate) fn connection() -> Option<c_int> {
 
 /// Whether this process has asked the drive for anything.
 pub(crate) fn is_in_use() -> bool {
-    IS_ON.load(Ordering::Relaxed) && lock().attached.is_some()
+    IS_ON.load(Ordering::Relaxed) && enter().1.attached.borrow().is_some()
 }
 
 /// Somebody else goes on as this process, if `returned` is 0: what is opened from now on is opened as that one.
 pub(crate) fn changed_user(returned: c_int) -> c_int {
-    if returned == 0
-        && IS_ON.load(Ordering::Relaxed)
-        && !IS_IN.get()
-        && let Some(attached) = &mut lock().attached
-    {
-        attached.caller = caller();
-        // Where the server lets that user in; else what it could do before it can do still, and no more.
-        let _ = attached.drive.change_user();
+    if returned == 0 && IS_ON.load(Ordering::Relaxed) && !IS_IN.get() {
+        let (_turn, client) = enter();
+        let attached = client.attached.borrow().clone();
+        if let Some(attached) = attached {
+            attached.caller.replace(Rc::new(caller()));
+            // Where the server lets that user in; else what it could do before it can do still, and no more.
+            let _ = attached.drive.change_user();
+            attached.leave();
+        }
     }
     returned
 }

@@ -29,6 +29,9 @@ const BYTES: usize = 4096;
 /// Bytes of the path that the page has room for.
 const PATH_BYTES: usize = BYTES - 64;
 
+/// Tries to have an offset before it is looked whether its holder is there, and each time after that.
+const LOOKS: u32 = 1024;
+
 /// What a page stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -214,7 +217,7 @@ impl Page {
                 Ok(_) => return Held(self),
                 Err(holder) => {
                     tries += 1;
-                    if tries.is_multiple_of(1024) && is_gone(holder) {
+                    if tries.is_multiple_of(LOOKS) && is_gone(holder) {
                         // It was killed while it held it: what it did is done, or is not.
                         let _ = self.holder.compare_exchange(
                             holder,
@@ -223,9 +226,11 @@ impl Page {
                             Ordering::Relaxed,
                         );
                     }
-                    match tries < 64 {
-                        true => std::hint::spin_loop(),
-                        false => std::thread::yield_now(),
+                    match tries {
+                        ..64 => std::hint::spin_loop(),
+                        64..LOOKS => std::thread::yield_now(),
+                        // It waits for the drive, perhaps.
+                        LOOKS.. => sleep(),
                     }
                 }
             }
@@ -253,9 +258,38 @@ impl Drop for Held<'_> {
     }
 }
 
+/// Whether a process has ended. Its parent may not have asked how yet: the parent itself may be one that waits here.
 fn is_gone(process: u32) -> bool {
     // SAFETY: signal 0 is none.
-    unsafe { libc::kill(process as libc::pid_t, 0) < 0 && last() == Errno(libc::ESRCH) }
+    let is_known = unsafe { libc::kill(process as libc::pid_t, 0) == 0 };
+    if !is_known {
+        return last() == Errno(libc::ESRCH);
+    }
+    is_zombie(process).unwrap_or(false)
+}
+
+/// Whether all of a process's threads have ended, as `/proc` says.
+fn is_zombie(process: u32) -> Option<bool> {
+    let path = format!("/proc/{process}/stat");
+    let status = fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut text = [0_u8; 512];
+    let bytes = rustix::io::read(&status, &mut text).ok()?;
+    // The name may have any bytes, and ends with the last bracket. Behind it is the state, and 17 words on the number of threads: the first
+    // one may have ended alone.
+    let name_end = text[..bytes].iter().rposition(|byte| *byte == b')')?;
+    let mut words = text[name_end..bytes].split(|byte| *byte == b' ').skip(1);
+    let is_zombie = words.next()? == b"Z";
+    Some(is_zombie && matches!(words.nth(16)?, b"0" | b"1"))
+}
+
+/// For a moment.
+fn sleep() {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000,
+    };
+    // SAFETY: a time that is there. A signal that ends it early does no harm.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
 /// A number that no other description has.
@@ -273,4 +307,25 @@ pub(crate) fn of_process(descriptor: c_int) -> String {
 /// Whether a descriptor is of one of these pages, by what the kernel says.
 pub(crate) fn is_ours(descriptor: c_int) -> bool {
     fs::readlink(of_process(descriptor), Vec::new()).is_ok_and(|link| link.as_bytes() == LINK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The others waited for as long as its parent did not ask how it ended, and that was for ever where the parent was one of them.
+    #[test]
+    fn who_was_killed_is_gone_before_its_parent_asks_how() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        assert!(!is_gone(child.id()) && !is_gone(std::process::id()));
+        // SAFETY: a signal to a child.
+        unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGKILL) };
+        let looks = (0..100_000).take_while(|_| !is_gone(child.id())).count();
+        assert!(looks < 100_000);
+        child.wait().unwrap();
+        assert!(is_gone(child.id()));
+    }
 }

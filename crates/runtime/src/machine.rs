@@ -9,7 +9,7 @@
 //!
 //! A task is given as a closure that makes it, so that it can be made on the thread where it lives.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -318,7 +318,7 @@ impl Machine {
         let cpus = self.start(&executor, 0);
         Inline {
             executor,
-            callers: cpus.iter().map(|_| Cell::new(None)).collect(),
+            callers: cpus.iter().map(|_| Callers::default()).collect(),
             cpus,
         }
     }
@@ -439,8 +439,30 @@ const EMPTY_PASSES_MAX: u32 = 1_000;
 pub struct Inline {
     executor: Rc<Executor>,
     cpus: Vec<Cpu>,
-    /// For each CPU, the task that the next caller waits as.
-    callers: Vec<Cell<Option<TaskId>>>,
+    /// For each CPU, the tasks that the next callers wait as.
+    callers: Vec<Callers>,
+}
+
+/// Tasks of a CPU that nobody waits as now.
+#[derive(Default)]
+struct Callers {
+    next: Cell<Option<TaskId>>,
+    /// Where several have waited at a time.
+    more: RefCell<Vec<TaskId>>,
+}
+
+impl Callers {
+    #[inline]
+    fn take(&self) -> Option<TaskId> {
+        self.next.take().or_else(|| self.more.borrow_mut().pop())
+    }
+
+    #[inline]
+    fn put(&self, task: TaskId) {
+        if let Some(other) = self.next.replace(Some(task)) {
+            self.more.borrow_mut().push(other);
+        }
+    }
 }
 
 impl Inline {
@@ -458,6 +480,24 @@ impl Inline {
     /// Runs `make`'s future on `cpu` and everything else with it, until the future is done. The
     /// future may borrow from the caller. One that has nothing to wait for costs no more than a call.
     pub fn block_on<T, F: Future<Output = T>>(&self, cpu: CpuId, make: impl FnOnce(Cpu) -> F) -> T {
+        let done = self.block_on_by(cpu, make, |task| {
+            self.run_until(task);
+            true
+        });
+        done.expect("it has run until it is done")
+    }
+
+    /// The same, where the caller says how it waits: `wait` is called until the task that it is given [is
+    /// done](Inline::is_done), and has everything [run](Inline::pass). If it gives false the future is dropped, and there is no result.
+    ///
+    /// Between two passes other threads may use this machine, one at a time: then they run this caller's future too, so that all of them
+    /// keep what it refers to where it is.
+    pub fn block_on_by<T, F: Future<Output = T>>(
+        &self,
+        cpu: CpuId,
+        make: impl FnOnce(Cpu) -> F,
+        wait: impl FnMut(TaskId) -> bool,
+    ) -> Option<T> {
         let caller = self.caller(cpu);
         let cpu = self.cpu(cpu);
         let mut future = pin!(make(cpu.clone()));
@@ -465,14 +505,19 @@ impl Inline {
         cpu.inner().current.set(caller.task);
         let mut context = Context::from_waker(Waker::noop());
         match future.as_mut().poll(&mut context) {
-            Poll::Ready(value) => value,
-            Poll::Pending => self.wait_for(&caller, future),
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => self.wait_for(&caller, future, wait),
         }
     }
 
-    /// Has everything run until `future`, which was polled as `caller`, is done.
+    /// Waits by `wait` until `future`, which was polled as `caller`, is done.
     #[cold]
-    fn wait_for<T, F: Future<Output = T>>(&self, caller: &Caller, future: Pin<&mut F>) -> T {
+    fn wait_for<T, F: Future<Output = T>>(
+        &self,
+        caller: &Caller,
+        future: Pin<&mut F>,
+        mut wait: impl FnMut(TaskId) -> bool,
+    ) -> Option<T> {
         let mut result = None;
         let slot = &mut result;
         let run: Pin<Box<dyn Future<Output = ()> + '_>> =
@@ -482,8 +527,24 @@ impl Inline {
         // changed.
         let run: LocalFuture = unsafe { std::mem::transmute(run) };
         self.executor.begin(caller.task, run);
-        self.run_until(caller.task);
-        result.expect("the task has ended")
+        while !self.executor.is_done(caller.task) {
+            if !wait(caller.task) {
+                // Nobody polls it any more, and the result is nobody's.
+                self.executor.abandon(caller.task);
+                return None;
+            }
+        }
+        Some(result.expect("the task has ended"))
+    }
+
+    /// Whether what a caller waits for is done.
+    pub fn is_done(&self, task: TaskId) -> bool {
+        self.executor.is_done(task)
+    }
+
+    /// Nanoseconds until something is to be done by the clock, if that is so.
+    pub fn next_timer_ns(&self) -> Option<u64> {
+        self.executor.next_timer_ns()
     }
 
     /// A task for a caller to wait as.
@@ -492,7 +553,7 @@ impl Inline {
         let reserve = || self.executor.reserve(self.cpu(cpu), "block_on");
         Caller {
             executor: &self.executor,
-            // None is free the first time, and where a caller waits within another.
+            // None is free the first time, and where callers wait at the same time.
             task: free.take().unwrap_or_else(reserve),
             free,
         }
@@ -515,13 +576,6 @@ impl Inline {
         }
     }
 
-    /// From within a task: has the thread sleep by `sleep`, for `most` at most, if no other task can run. Other processes that notify
-    /// one of this machine's [notifiers across](crate::Notifier::across) find that it sleeps, and have to wake it.
-    pub fn sleep_by(&self, most: Duration, sleep: impl FnOnce(Duration)) {
-        self.executor
-            .park_by(Some(most), |time| sleep(time.unwrap_or(most)));
-    }
-
     /// Lets everything that is ready run once; returns whether anything did.
     pub fn pass(&self) -> bool {
         self.executor.pass()
@@ -538,7 +592,7 @@ impl Inline {
 struct Caller<'a> {
     executor: &'a Executor,
     task: TaskId,
-    free: &'a Cell<Option<TaskId>>,
+    free: &'a Callers,
 }
 
 impl Drop for Caller<'_> {
@@ -547,7 +601,7 @@ impl Drop for Caller<'_> {
         if !self.executor.is_done(self.task) {
             self.executor.abandon(self.task);
         }
-        self.free.set(Some(self.task));
+        self.free.put(self.task);
     }
 }
 

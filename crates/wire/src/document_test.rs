@@ -142,6 +142,7 @@ fn tables_of_the_code() -> Tables {
         file::HandleOperation,
         file::Evict,
         file::VectorFunction,
+        file::VectorCodec,
         file::PlaceKind,
         file::AttributeOperation,
         file::FileKind,
@@ -240,8 +241,8 @@ fn file_layouts(tables: &mut Tables) {
         version, state, kind, errno, replayed_groups, replayed_pages, mended, orphans, reserved, text,
     });
     layout!(tables, file::DeviceCacheLog {
-        version, reserved_4, pages, host_pages, used_pages, dirty_pages, reads, writes, hits, brought_pages,
-        written_pages, evicted_pages, taken_pages, displaced_pages, no_room, reserved,
+        version, is_protected, pages, host_pages, used_pages, dirty_pages, reads, writes, hits, brought_pages,
+        written_pages, evicted_pages, taken_pages, displaced_pages, no_room, restored_pages, lost_pages,
     });
     layout!(tables, file::FileSystemStatus {
         pages, pages_free, files, files_free, file_bytes_max, id, links_max, reserved,

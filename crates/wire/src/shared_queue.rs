@@ -110,6 +110,13 @@ impl SharedQueue {
         unsafe { bells.put(number, words, self.memory.clone()) };
     }
 
+    /// What the drive notifies the host by.
+    fn to_host(&self) -> &NotifierWords {
+        let words = self.memory.at(self.offset + TO_HOST, 128).cast();
+        // SAFETY: words inside the memory, which all of both processes use as atomics; any bytes are valid words.
+        unsafe { words.as_ref() }
+    }
+
     /// The word by which the host says that it sleeps, and sleeps.
     fn host_sleeps(&self) -> &AtomicU32 {
         let word = self
@@ -119,12 +126,23 @@ impl SharedQueue {
         unsafe { word.cast().as_ref() }
     }
 
-    /// Has the host sleep, in its process, until the drive has completed something, but for `most` at most. It has said that it sleeps, and
-    /// has found nothing.
+    /// In the host's process, on any thread: whether the drive has completed something since the host looked last.
+    #[inline]
+    pub fn has_completed(&self) -> bool {
+        self.to_host().is_rung()
+    }
+
+    /// Has one thread of the host sleep, in its process, until the drive has completed something, but for `most` at most.
     pub fn sleep(&self, most: Duration) {
-        let most = most.try_into().ok();
-        // Whoever notifies clears the word before it wakes: then this ends at once.
-        let _ = futex::wait(self.host_sleeps(), futex::Flags::empty(), 1, most.as_ref());
+        let words = self.to_host();
+        words.set_parked(true);
+        // Whoever notifies from now on sees that it sleeps.
+        if !words.is_rung() {
+            let most = most.try_into().ok();
+            // It clears the word before it wakes: then this ends at once.
+            let _ = futex::wait(self.host_sleeps(), futex::Flags::empty(), 1, most.as_ref());
+        }
+        words.set_parked(false);
     }
 
     /// Wakes the host, from the drive's process.

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // A benchmark reads the clock.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Instant;
 
 use wharf_workload::generate::{Generator, GeneratorSpec, Pattern, SeededRng, Sizes, Zipf};
@@ -65,9 +66,9 @@ fn drain_iter(requests: impl Iterator<Item = Request>) -> u64 {
 
 fn readers() {
     let mut msr = Vec::new();
-    convert(uniform(), &mut msr, OutputFormat::Msr).expect("memory takes it");
+    convert(uniform(), &mut msr, OutputFormat::Msr, Path::new(".")).expect("memory takes it");
     let mut plain = Vec::new();
-    convert(uniform(), &mut plain, OutputFormat::Wharf).expect("memory takes it");
+    convert(uniform(), &mut plain, OutputFormat::Wharf, Path::new(".")).expect("memory takes it");
     let mut disksim = String::new();
     for (i, request) in generator(Pattern::Uniform).enumerate() {
         let sector = request.offset / 512;
@@ -92,9 +93,9 @@ fn main() {
     readers();
     measure("write wharf lines", || {
         let mut out = Vec::new();
-        convert(uniform(), &mut out, OutputFormat::Wharf)
+        convert(uniform(), &mut out, OutputFormat::Wharf, Path::new("."))
             .expect("memory takes it")
-            .requests
+            .records
     });
     let zipf = Zipf::new(4 << 20, 0.99);
     let mut rng = SeededRng::child(1, "bench");

@@ -1,6 +1,10 @@
-//! Writing a workload as a trace file.
+//! Writing a workload as a trace file: lines of text here, records of libCacheSim in `oracle.rs`; `packed.rs` compresses them.
+
+mod oracle;
+mod packed;
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::error::WorkloadError;
@@ -8,6 +12,8 @@ use crate::nearest::nearest;
 use crate::readers::WHARF_HEADER;
 use crate::request::{Op, Request};
 use crate::workload::{Workload, WorkloadInfo};
+
+pub use packed::Packed;
 
 /// A format that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,36 +24,88 @@ pub enum OutputFormat {
     /// disk becomes host `w<n>` and its disk; the latency is 0. Processes are lost; flushes and
     /// discards are refused.
     Msr,
+    /// libCacheSim's `oracleGeneral`: a record of 24 bytes for each page of 4 KiB that a read or a write touches, with the
+    /// use that follows. Times are whole seconds since the first request. What is a read and what a write is lost, and flushes and
+    /// discards are left out.
+    Oracle,
+}
+
+impl OutputFormat {
+    /// All of them, with their names.
+    const ALL: [(&'static str, OutputFormat); 3] = [
+        ("wharf", OutputFormat::Wharf),
+        ("msr", OutputFormat::Msr),
+        ("oracleGeneral", OutputFormat::Oracle),
+    ];
 }
 
 impl FromStr for OutputFormat {
     type Err = WorkloadError;
 
     fn from_str(name: &str) -> Result<OutputFormat, WorkloadError> {
-        match name {
-            "wharf" => Ok(OutputFormat::Wharf),
-            "msr" => Ok(OutputFormat::Msr),
-            _ => Err(WorkloadError::BadParameter {
+        let found = OutputFormat::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, format)| *format).ok_or_else(|| {
+            let names = OutputFormat::ALL.map(|(known, _)| known);
+            WorkloadError::BadParameter {
                 parameter: "output format",
                 reason: format!(
-                    "\"{name}\" cannot be written; nearest is \"{}\" (wharf, msr)",
-                    nearest(name, ["wharf", "msr"].into_iter())
+                    "\"{name}\" cannot be written; nearest is \"{}\" ({})",
+                    nearest(name, names.into_iter()),
+                    names.join(", ")
                 ),
-            }),
+            }
+        })
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone)]
+pub struct Converted {
+    /// What was read.
+    pub info: WorkloadInfo,
+    /// Lines or records of requests, or of uses of pages.
+    pub records: u64,
+    /// Flushes and discards that the format does not have.
+    pub left_out: u64,
+}
+
+impl Converted {
+    /// Nothing of a workload yet.
+    fn of(workload: &Workload) -> Converted {
+        Converted {
+            info: workload.info(),
+            records: 0,
+            left_out: 0,
         }
     }
 }
 
-/// Writes all requests of a workload. Returns what was read, once all of it is written.
+/// Writes all requests of a workload. `scratch` is a folder where formats that look back may have a file meanwhile, as long as what
+/// they write; it has no name, and is gone however this ends.
 ///
 /// # Errors
-/// The workload cannot be read to its end, or the output not be written; a request that the format does not have.
+/// The workload cannot be read to its end, or the output or the scratch file not be written; a request that the format does not have.
 pub fn convert(
-    mut workload: Workload,
+    workload: Workload,
     output: impl Write,
     format: OutputFormat,
-) -> Result<WorkloadInfo, WorkloadError> {
+    scratch: &Path,
+) -> Result<Converted, WorkloadError> {
     let mut output = BufWriter::with_capacity(256 << 10, output);
+    let converted = match format {
+        OutputFormat::Oracle => oracle::write(workload, &mut output, scratch)?,
+        OutputFormat::Wharf | OutputFormat::Msr => write_text(workload, &mut output, format)?,
+    };
+    output.flush().map_err(WorkloadError::Write)?;
+    Ok(converted)
+}
+
+fn write_text(
+    mut workload: Workload,
+    output: &mut impl Write,
+    format: OutputFormat,
+) -> Result<Converted, WorkloadError> {
+    let mut converted = Converted::of(&workload);
     if format == OutputFormat::Wharf {
         output
             .write_all(WHARF_HEADER)
@@ -63,10 +121,11 @@ pub fn convert(
             }
             let line = line.of(request, format);
             output.write_all(line).map_err(WorkloadError::Write)?;
+            converted.records += 1;
         }
     }
-    output.flush().map_err(WorkloadError::Write)?;
-    Ok(workload.info())
+    converted.info = workload.info();
+    Ok(converted)
 }
 
 /// A line of text being written.
@@ -79,7 +138,7 @@ impl Line {
         self.0.clear();
         match format {
             OutputFormat::Wharf => self.wharf(request),
-            OutputFormat::Msr => self.msr(request),
+            _ => self.msr(request),
         }
         self.text("\n");
         &self.0
@@ -170,10 +229,8 @@ mod tests {
     fn round_trip(requests: &[Request], format: OutputFormat) -> Vec<Request> {
         let mut text = Vec::new();
         let workload = Workload::from_requests("sample", requests.to_vec());
-        assert_eq!(
-            convert(workload, &mut text, format).unwrap().requests,
-            requests.len() as u64
-        );
+        let converted = convert(workload, &mut text, format, &std::env::temp_dir()).unwrap();
+        assert_eq!(converted.records, requests.len() as u64);
         let reader = TraceReader::from_bytes("sample", text, &ReadOptions::default()).unwrap();
         Workload::from_stream(reader).materialise().unwrap().0
     }
@@ -205,7 +262,8 @@ mod tests {
     #[test]
     fn a_wrong_output_format_names_the_nearest() {
         let error = "wahrf".parse::<OutputFormat>().unwrap_err().to_string();
-        assert!(error.contains("nearest is \"wharf\""), "{error}");
+        let expected = "nearest is \"wharf\" (wharf, msr, oracleGeneral)";
+        assert!(error.ends_with(expected), "{error}");
     }
 
     #[test]
@@ -213,7 +271,13 @@ mod tests {
         for op in [Op::Flush, Op::Discard] {
             let requests = vec![Request::new(Op::Read, 0, 4096), Request::new(op, 0, 4096)];
             let workload = Workload::from_requests("files", requests);
-            let error = convert(workload, Vec::new(), OutputFormat::Msr).unwrap_err();
+            let written = convert(
+                workload,
+                Vec::new(),
+                OutputFormat::Msr,
+                Path::new("/nowhere"),
+            );
+            let error = written.unwrap_err();
             let line = error.to_string();
             assert!(
                 line.starts_with(&format!("a {op} cannot be written")),

@@ -215,8 +215,9 @@ fn marked(sample: &Sample<'_>) -> Vec<Format> {
         .into_iter()
         .filter(|format| format.ascii_layout().is_none() && *format != Format::Csv)
         .filter(|format| {
-            let header = readers::required_header(*format);
-            header.is_none_or(|header| sample.lines().next() == Some(header))
+            let headers = readers::required_headers(*format);
+            let is_first = |header: &&[u8]| sample.lines().next() == Some(*header);
+            headers.is_empty() || headers.iter().any(is_first)
         })
         .filter(|format| {
             let fare = fare(*format, sample);
@@ -316,7 +317,10 @@ fn unknown_hint(sample: &Sample<'_>, evidence: &Evidence) -> String {
     if sample.bytes.is_empty() {
         "it is empty".to_owned()
     } else if first.starts_with(b"fio version") {
-        "of fio's I/O logs only version 2 is read: write with --write_iolog of fio 3.30 or older, or drop the time column".to_owned()
+        format!(
+            "its first line is \"{}\"; of fio's I/O logs versions 2 and 3 are read",
+            crate::policy::excerpt(first)
+        )
     } else if sample.bytes.iter().take(4096).filter(|&&b| b == 0).count() > 64 {
         "binary, but neither vscsi records of version 1 or 2 nor oracleGeneral records".to_owned()
     } else if evidence.lines > 0 && evidence.layouts().is_empty() {

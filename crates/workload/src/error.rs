@@ -65,6 +65,38 @@ pub enum WorkloadError {
         /// The system's or the decompressor's reason.
         source: std::io::Error,
     },
+    /// The trace is in an archive that does not say which file is meant.
+    #[error(
+        "{name} is an archive, and {source}: unpack the file that is meant, or pipe it in (tar -xOf)"
+    )]
+    Archive {
+        /// Name of the trace.
+        name: String,
+        /// How it is wrong.
+        source: std::io::Error,
+    },
+    /// No request is of a volume that was asked for.
+    #[error(
+        "{name} has no request of volume {volume}, and {others} of others: `wharf trace stat` lists them"
+    )]
+    NoVolume {
+        /// Name of the trace.
+        name: String,
+        /// The volume (device or file).
+        volume: u32,
+        /// Requests of those that were not asked for.
+        others: u64,
+    },
+    /// The trace is longer than there is memory for.
+    #[error(
+        "{name} has more than {requests} requests, which is what fits into the memory that can be had: give a shorter trace, or its first --requests"
+    )]
+    NoRoom {
+        /// Name of the trace.
+        name: String,
+        /// Requests that fit.
+        requests: u64,
+    },
     /// A line of a trace of operations on files is none of the format.
     #[error("{name}: {line}; see docs/traces.md for the format")]
     BadFileTrace {

@@ -41,7 +41,7 @@ pub enum Format {
     Lis,
     /// Text output of `blkparse`.
     Blkparse,
-    /// fio I/O log, version 2.
+    /// fio I/O log, version 2 or 3.
     Fio,
     /// BIOtracer logs of phones: `lba sectors bytes flags t1 t2 t3 t4`.
     Biotracer,

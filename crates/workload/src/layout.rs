@@ -115,12 +115,16 @@ impl StreamMap {
         self.span_bytes
     }
 
+    /// First byte of a stream's region; 0 of one that was not surveyed.
+    pub fn base_bytes(&self, stream: u32) -> u64 {
+        self.base.get(&stream).copied().unwrap_or(0)
+    }
+
     /// The request at its place; the stream keeps its number. A stream that was not surveyed
     /// stays where it is.
     pub fn map(&self, request: Request) -> Request {
-        let base = self.base.get(&request.stream).copied().unwrap_or(0);
         Request {
-            offset: request.offset + base,
+            offset: request.offset + self.base_bytes(request.stream),
             ..request
         }
     }

@@ -38,6 +38,7 @@ pub mod timing;
 pub mod trace;
 pub mod workload;
 
+mod archive;
 mod detect;
 mod lines;
 mod nearest;
@@ -46,7 +47,7 @@ mod readers;
 mod stat_table;
 
 pub use columns::{Column, Columns, ColumnsError};
-pub use convert::{OutputFormat, convert};
+pub use convert::{Converted, OutputFormat, Packed, convert};
 pub use error::{BadLine, Candidates, WorkloadError};
 pub use fit::{Fit, FitMode};
 pub use format::{AsciiLayout, Format, TimeUnit, Unit};

@@ -1,4 +1,4 @@
-//! Where the bytes of a trace come from: a file or memory, plain or compressed, always as a
+//! Where the bytes of a trace come from: a file or memory, plain or compressed, or in an archive, always as a
 //! stream. Compression is found by its first bytes; the name of the file plays no part.
 
 use std::fs::File;
@@ -64,6 +64,8 @@ impl Compression {
 pub(crate) struct Source {
     pub reader: Box<dyn Read + Send>,
     pub compression: Compression,
+    /// The name of the file in an archive that the bytes are of.
+    pub unpacked: Option<String>,
 }
 
 impl Source {
@@ -110,9 +112,15 @@ impl Source {
             )),
             Compression::Zst => Box::new(ZstdFrames::new(input)),
         };
+        // What begins like a plain archive may be the head of one, whose lines are of use.
+        let (reader, unpacked) = match compression {
+            Compression::Plain => (reader, None),
+            _ => crate::archive::unpack(reader)?,
+        };
         Ok(Source {
             reader,
             compression,
+            unpacked,
         })
     }
 }

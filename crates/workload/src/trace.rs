@@ -31,8 +31,12 @@ pub struct ReadOptions {
     pub block_bytes: Option<u32>,
     /// Which columns of a table are what, where its header does not say it: only of [`Format::Csv`].
     pub columns: Option<Columns>,
+    /// The streams (devices, volumes or files) whose requests are read; all if it is empty.
+    pub volumes: Vec<u32>,
     /// Requests after which the trace counts as ended; `None`: all of them.
     pub requests_max: Option<u64>,
+    /// Requests that there is room for: that there are more is an error.
+    pub requests_room: Option<u64>,
 }
 
 /// A trace being read.
@@ -47,6 +51,12 @@ pub struct TraceReader {
     bad: BadLines,
     requests: u64,
     requests_max: u64,
+    requests_room: u64,
+    /// Streams that are asked for, with their requests.
+    volumes: Vec<(u32, u64)>,
+    /// Requests of streams that nobody asked for.
+    others: u64,
+    unpacked: Option<String>,
     skipped: u64,
     done: bool,
 }
@@ -93,11 +103,7 @@ impl TraceReader {
         source: std::io::Result<Source>,
         options: &ReadOptions,
     ) -> Result<TraceReader, WorkloadError> {
-        let source = source.map_err(|source| WorkloadError::Read {
-            name: name.to_owned(),
-            line: 0,
-            source,
-        })?;
+        let source = source.map_err(|source| unreadable(name, 0, source))?;
         TraceReader::new(name.to_owned(), source, options)
     }
 
@@ -107,11 +113,9 @@ impl TraceReader {
         options: &ReadOptions,
     ) -> Result<TraceReader, WorkloadError> {
         let mut lines = Lines::new(source.reader);
-        let (bytes, is_all) = lines.sample().map_err(|source| WorkloadError::Read {
-            name: name.clone(),
-            line: 0,
-            source,
-        })?;
+        let (bytes, is_all) = lines
+            .sample()
+            .map_err(|source| unreadable(&name, 0, source))?;
         let sample = Sample::new(bytes, is_all);
         let format = match (options.format, &options.columns) {
             (None | Some(Format::Csv), Some(columns)) => {
@@ -145,6 +149,10 @@ impl TraceReader {
             bad: BadLines::default(),
             requests: 0,
             requests_max: options.requests_max.unwrap_or(u64::MAX),
+            requests_room: options.requests_room.unwrap_or(u64::MAX),
+            volumes: options.volumes.iter().map(|stream| (*stream, 0)).collect(),
+            others: 0,
+            unpacked: source.unpacked,
             skipped: 0,
             done: false,
         })
@@ -166,11 +174,7 @@ impl TraceReader {
                     .next_record(bytes)
                     .map(|record| (!record.is_empty()).then_some(Line::Text(record))),
             };
-            let line = read.map_err(|source| WorkloadError::Read {
-                name: self.name.clone(),
-                line: count - 1,
-                source,
-            })?;
+            let line = read.map_err(|source| unreadable(&self.name, count - 1, source))?;
             let (reject, text) = match line {
                 None => return Ok(None),
                 // A blank line belongs to every format (and 32 blanks to no binary one).
@@ -210,13 +214,42 @@ impl TraceReader {
         }
     }
 
+    /// Counts a request; whether it is of a stream that is asked for.
+    fn count(&mut self, request: &Request) -> bool {
+        if !self.volumes.is_empty() {
+            let asked = self.volumes.iter_mut();
+            let Some((_, requests)) = asked.into_iter().find(|(of, _)| *of == request.stream)
+            else {
+                self.others += 1;
+                return false;
+            };
+            *requests += 1;
+        }
+        self.requests += 1;
+        true
+    }
+
+    /// A stream that was asked for must be there, unless the end was not looked for.
+    fn check_volumes(&self) -> Result<(), WorkloadError> {
+        let absent = self.volumes.iter().find(|(_, requests)| *requests == 0);
+        match absent.filter(|_| self.requests < self.requests_max) {
+            Some((volume, _)) => Err(WorkloadError::NoVolume {
+                name: self.name.clone(),
+                volume: *volume,
+                others: self.others,
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Judges the whole trace at its end.
     fn finish(&mut self) -> Result<(), WorkloadError> {
         self.done = true;
-        let good = self.requests + self.skipped;
+        let good = self.requests + self.others + self.skipped;
         if self.bad.count > 0 && self.policy.outweighs(self.bad.count, good) {
             return Err(self.too_many(self.lines.count));
         }
+        self.check_volumes()?;
         if self.requests == 0 {
             let detail = format!(
                 "{} lines, {} of them bad, none a request of format {}",
@@ -231,6 +264,15 @@ impl TraceReader {
     }
 }
 
+/// Why bytes cannot be had, behind so many lines.
+fn unreadable(name: &str, line: u64, source: std::io::Error) -> WorkloadError {
+    let name = name.to_owned();
+    match source.kind() {
+        std::io::ErrorKind::Unsupported => WorkloadError::Archive { name, source },
+        _ => WorkloadError::Read { name, line, source },
+    }
+}
+
 impl RequestStream for TraceReader {
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), WorkloadError> {
         let full = out.len() + BATCH;
@@ -241,7 +283,16 @@ impl RequestStream for TraceReader {
             }
             match self.next_parsed() {
                 Ok(Some(Parsed::Request(request))) => {
-                    self.requests += 1;
+                    if !self.count(&request) {
+                        continue;
+                    }
+                    if self.requests > self.requests_room {
+                        self.done = true;
+                        return Err(WorkloadError::NoRoom {
+                            name: self.name.clone(),
+                            requests: self.requests_room,
+                        });
+                    }
                     out.push(request);
                 }
                 Ok(Some(Parsed::Skip)) => self.skipped += 1,
@@ -256,6 +307,16 @@ impl RequestStream for TraceReader {
     }
 
     fn info(&self) -> WorkloadInfo {
+        let mut notes = self.parser.notes();
+        if let Some(file) = &self.unpacked {
+            notes.push(format!("the file {file} of an archive"));
+        }
+        if self.others > 0 {
+            notes.push(format!(
+                "{} requests of other volumes left out",
+                self.others
+            ));
+        }
         WorkloadInfo {
             name: self.name.clone(),
             format: self.format.to_string(),
@@ -266,7 +327,7 @@ impl RequestStream for TraceReader {
             skipped_lines: self.skipped,
             bad_lines: self.bad.count,
             first_bad_lines: self.bad.kept.clone(),
-            notes: self.parser.notes(),
+            notes,
             requests_expected: None,
         }
     }

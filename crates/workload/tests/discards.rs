@@ -31,7 +31,14 @@ fn the_discards_of_a_trace_were_left_out_in_silence() {
         );
         // And they come back from our own format.
         let mut copy = Vec::new();
-        convert(open(text.as_bytes()), &mut copy, OutputFormat::Wharf).unwrap();
+        let scratch = std::env::temp_dir();
+        convert(
+            open(text.as_bytes()),
+            &mut copy,
+            OutputFormat::Wharf,
+            &scratch,
+        )
+        .unwrap();
         let (first, _) = open(text.as_bytes()).materialise().unwrap();
         assert_eq!(open(&copy).materialise().unwrap().0, first, "{text}");
     }

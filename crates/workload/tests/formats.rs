@@ -28,7 +28,7 @@ fn each_format_gives_exactly_its_request() {
     let md5 = "98b9cb7e1dd888f9dac2bf08af1c3cb2";
     let fiu = format!("467651 2522 kjournald 644661632 8 W 6 0 {}", md5.repeat(8));
     #[rustfmt::skip]
-    let rows: [(&str, &str, Request); 30] = [
+    let rows: [(&str, &str, Request); 32] = [
         ("wharf", "# wharf trace 1\n# comment\n12 W 4096 512 3", Request { time_ns: 12, stream: 3, ..Request::new(Write, 4096, 512) }),
         ("wharf", "# wharf trace 1\r\n- R 1 1\r\n", Request { time_ns: NO, stream: 0, ..Request::new(Read, 1, 1) }),
         ("wharf", "# wharf trace 1\n7 D 4096 4294967295 3 9", Request { time_ns: 7, stream: 3, process: 9, ..Request::new(Discard, 4096, u32::MAX) }),
@@ -55,6 +55,8 @@ fn each_format_gives_exactly_its_request() {
         ("blkparse", "259,2 0 1 0.5 77 Q FDE 8 + 8 [mkfs]", Request { time_ns: 500_000_000, stream: 259 << 20 | 2, process: 77, ..Request::new(Discard, 4096, 4096) }),
         ("fio", "fio version 2 iolog\n/dev/sda add\n/dev/sda trim 8192 4096\n/dev/sda sync 0 0\n/dev/sda close", Request::new(Discard, 8192, 4096)),
         ("fio", "fio version 2 iolog\n/dev/sda add\n/dev/sdb add\n/dev/sda open\n/dev/sdb write 2188587008 4096\n/dev/sda close", Request { time_ns: NO, stream: 1, ..Request::new(Write, 2_188_587_008, 4096) }),
+        ("fio", "fio version 3 iolog\n17 /a add\n90 /a open\n100142 /a write 4096 512\n100150 /a sync 4096 0\n100160 /a close", Request { time_ns: 100_142_000, ..Request::new(Write, 4096, 512) }),
+        ("fio", "fio version 3 iolog\r\n0 /a add\r\n0 /b add\r\n3 /b trim 0 8192\r\n", Request { time_ns: 3000, stream: 1, ..Request::new(Discard, 0, 8192) }),
         ("biotracer", "61071352\t\t8\t\t4096\t\t5\t\t1.741484950\t\t1.741496200\t\t1.741512034\t\t1.741914534", Request { time_ns: 1_741_484_950, stream: 0, ..Request::new(Write, 61_071_352 * 512, 4096) }),
         ("ascii:time=us,offset=page,size=byte,read=0", "7 1 2 100 0", Request { time_ns: 7000, stream: 1, ..Request::new(Read, 8192, 100) }),
         ("ascii:time=s,offset=byte,size=sector,read=1", "7.25 1 2 1 0", Request { time_ns: 7_250_000_000, stream: 1, ..Request::new(Write, 2, 512) }),
@@ -92,6 +94,17 @@ fn lines_that_nearly_fit_are_refused() {
         ("lis", "17 0 0 5"),
         ("blkparse", "8,16 0 1 5 4020 Q R 0 + 8 [x]"),
         ("fio", "/dev/sda write 0 4096"),
+        ("fio", "fio version 4 iolog\n1 /dev/sda write 0 4096"),
+        ("fio", "fio version 2 iolog\n1 /dev/sda write 0 4096"),
+        ("fio", "fio version 3 iolog\n/dev/sda write 0 4096"),
+        (
+            "fio",
+            "fio version 3 iolog\n1 /dev/sda write 0 4096\n2 /dev/sda wait 5 0",
+        ),
+        (
+            "fio",
+            "fio version 3 iolog\n9999999999999999999 /dev/sda write 0 4096",
+        ),
         ("biotracer", "8\t8\t4095\t0\t1.0\t1.0\t1.0\t1.0"),
     ] {
         assert!(read(format, text).is_err(), "{format} takes {text:?}");

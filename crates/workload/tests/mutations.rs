@@ -63,8 +63,8 @@ fn examples() -> Vec<(Format, Vec<u8>)> {
     ));
     all.push(headed(
         Format::Fio,
-        "fio version 2 iolog",
-        "/dev/sda write 2188587008 4096\n",
+        "fio version 3 iolog",
+        "17 /dev/sda write 2188587008 4096\n",
     ));
     all.push(headed(
         Format::CloudPhysics,
@@ -279,7 +279,7 @@ fn empty_and_foreign_files_are_refused_in_one_line() {
     refuse(b"hello world\n");
     refuse(b"a,b,c\n1,2,3\n");
     refuse(&[0; 100_000]);
-    refuse(b"fio version 3 iolog\n0 /dev/sda write 0 4096\n");
+    refuse(b"fio version 4 iolog\n0 /dev/sda write 0 4096\n");
     let missing = Workload::open("/no/such/file".as_ref(), &ReadOptions::default());
     let error = missing
         .err()

@@ -87,6 +87,9 @@ pub struct MemoryConfig {
     pub near_bytes: u64,
     /// Most of that for one host; 0 is all.
     pub near_host_bytes: u64,
+    /// Pages of files that were written near are there after a loss of power: capacitors last until they are kept.
+    #[serde(skip_serializing_if = "super::is_default")]
+    pub protected: bool,
     /// For computing on bytes of files; 0 is none: the drive does not compute.
     pub compute_bytes: u64,
 }
@@ -102,6 +105,7 @@ impl Default for MemoryConfig {
             transfer_bytes: 4 << 20,
             near_bytes: 0,
             near_host_bytes: 0,
+            protected: false,
             compute_bytes: 2 << 20,
         }
     }
@@ -159,6 +163,13 @@ impl DriveConfig {
         };
         if memory.bytes > 1 << 40 {
             return range("memory.bytes", memory.bytes, "at most 2^40 (1 TiB)");
+        }
+        if memory.protected && self.media.kind == MediaKind::File {
+            return Err(ConfigError::Range {
+                key: "memory.protected",
+                value: "true".into(),
+                rule: "false with media.kind 'file': an image keeps flash alone",
+            });
         }
         let persistent = &self.persistent_memory;
         let (bytes, modules) = (persistent.bytes, persistent.modules);

@@ -21,6 +21,9 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 /// Wait before such a page is looked at again, in nanoseconds.
 const NAP_NS: u64 = 100_000;
 
+/// How long somebody has a pin who has only to hear that a page was written, in nanoseconds.
+const PIN_NS: u64 = 1_000;
+
 /// What a page that cannot go holds from now on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stay {
@@ -66,21 +69,39 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// If the drive holds a page and does not answer.
     pub async fn discard(&self, file: u32, range: (u64, u64)) -> Result<(), IoError> {
         self.drop_range(file, range, Stay::Anything).await?;
-        if self.shared().reclaim == Reclaim::Lazy {
-            // Nobody comes here for long: a safe point for the nodes that are still there.
-            self.shared().index_of(file).tidy(self.cpu(), range);
-        }
+        self.tidy_if_lazy(file, range);
         Ok(())
     }
 
+    /// Nobody comes to these pages for long: a safe point for the nodes that are still there.
+    fn tidy_if_lazy(&self, file: u32, range: (u64, u64)) {
+        if self.shared().reclaim == Reclaim::Lazy {
+            self.shared().index_of(file).tidy(self.cpu(), range);
+        }
+    }
+
+    /// The same, until none of them is left: whoever changes them below the cache finds nothing old in it afterwards. Others may have
+    /// pins for a moment only, as those have who wait for a write-back.
+    ///
+    /// # Errors
+    /// If the drive holds a page and does not answer.
+    pub async fn expel(&self, file: u32, range: (u64, u64)) -> Result<(), IoError> {
+        while self.drop_range(file, range, Stay::Anything).await? > 0 {
+            self.pages.tasks.wait_at_most(PIN_NS).await;
+        }
+        self.tidy_if_lazy(file, range);
+        Ok(())
+    }
+
+    /// Gives how many stay.
     async fn drop_range(
         &self,
         file: u32,
         (first, last): (u64, u64),
         stay: Stay,
-    ) -> Result<(), IoError> {
+    ) -> Result<u64, IoError> {
         let (cpu, shared) = (self.cpu(), self.shared());
-        let mut at = first;
+        let (mut at, mut stayed) = (first, 0);
         while let Some((page, frame)) = shared.index_of(file).next(cpu, at) {
             if page > last {
                 break;
@@ -95,15 +116,16 @@ impl<I: Index, B: Backing> Local<I, B> {
                 }
                 drop(pinned);
                 at = page + 1;
-                if shared.frames.take(cpu, frame) {
-                    self.pages.evict(frame);
+                match shared.frames.take(cpu, frame) {
+                    true => self.pages.evict(frame),
+                    false => stayed += 1,
                 }
             } else {
                 // It is being evicted: the index will say so in a moment.
                 wharf_runtime::sync::spin();
             }
         }
-        Ok(())
+        Ok(stayed)
     }
 
     /// Makes a pinned page clean, unless the drive is reading it.

@@ -11,11 +11,19 @@ use crate::files::{Appended, FileClient, FileError, FileStatistics, Opened, Tran
 use crate::span::Extent;
 
 impl StorClient {
+    /// An operation that a program has asked for has entered the operating system, if that is where files are, and leaves it.
+    #[inline]
+    pub(super) fn entered(&self) {
+        self.inner.kernel_path.get().request(&self.inner.cpu);
+    }
+
+    /// Such an operation is counted.
     pub(super) fn note<T>(
         &self,
         count: fn(&mut FileStatistics) -> &mut u64,
         ended: Result<T, FileError>,
     ) -> Result<T, FileError> {
+        self.entered();
         let mut all = self.inner.statistics.get();
         *count(&mut all) += 1;
         all.failures += u64::from(ended.is_err());

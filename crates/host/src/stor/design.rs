@@ -4,6 +4,9 @@
 //! Every operation on a file is a command of its client's own queue pairs, one for each firmware
 //! core, unless the [cache](super::cache) of its process has what it is about; no operating system
 //! stands between. What is there at the beginning the first client makes before a run, by commands.
+//!
+//! With `host.in_kernel` it does stand between: an operation is a system call, pages of the cache come
+//! from its allocator, and a command goes by its block layer and ends by an interrupt.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,6 +26,7 @@ use crate::driver::Driver;
 use crate::files::{FileClient, FileError, make_files};
 use crate::gate::Gate;
 use crate::guest::{SharedDesign, Writers};
+use crate::kit::kernel_path::KernelPath;
 
 /// Pages by which a client is told, and behind them those from which the drive takes what it has written.
 pub(super) const LEASE_PAGES: usize = 1 + AREA_PAGES;
@@ -34,6 +38,8 @@ type Bunch = Vec<Rc<Driver>>;
 pub struct Stor {
     space: Arc<DmaSpace>,
     own: StorConfig,
+    /// What clients pay if they are in the operating system.
+    kernel_path: KernelPath,
     /// The caches of the processes, by number; none if there are none.
     processes: Vec<Arc<Process>>,
     /// Open when what is to be there at the beginning is.
@@ -113,7 +119,9 @@ impl Design for Stor {
                 .open(cpu, begun.map(|numbers| parts.tell(numbers)));
         }
         self.begun.pass(cpu, index).await?;
-        Ok(self.files_of(made?, index))
+        let client = made?;
+        client.pay(self.kernel_path);
+        Ok(self.files_of(client, index))
     }
 }
 
@@ -133,6 +141,7 @@ impl Stor {
         Ok(Stor {
             space: space.clone(),
             own: own.clone(),
+            kernel_path: KernelPath::new(config.in_kernel, config.file_system),
             processes: (0..processes).map(process).collect::<Result<_, _>>()?,
             begun: Gate::new(config.clients),
         })

@@ -62,6 +62,7 @@ use crate::buffers::Buffers;
 use crate::design::Replacement;
 use crate::driver::Driver;
 use crate::files::FileStatistics;
+use crate::kit::kernel_path::KernelPath;
 use crate::late::LateCompletions;
 
 pub use cache::{CacheMode, Compute, ReadFill, StorFiles, Without};
@@ -146,6 +147,8 @@ struct Inner {
     /// Vectors of commands that are done, to be used again.
     spare: RefCell<Vec<Pages>>,
     late: LateCompletions<Pages>,
+    /// What it pays if it is in the operating system.
+    kernel_path: Cell<KernelPath>,
     /// Pages of the drive's cache that can be loaded and stored.
     window: Option<Arc<Window>>,
 }
@@ -190,6 +193,7 @@ impl StorClient {
             lock_waits: Cell::default(),
             spare: RefCell::default(),
             late: LateCompletions::default(),
+            kernel_path: Cell::new(KernelPath::new(false, false)),
             window: space
                 .window()
                 .filter(|_| config.window && config.without != Without::NearIo),
@@ -231,6 +235,12 @@ impl StorClient {
     /// Who it speaks for.
     pub fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// It pays this to the operating system from now on, for all callers: for each operation that a program asks for, and
+    /// for each command.
+    pub(crate) fn pay(&self, kernel_path: KernelPath) {
+        self.inner.kernel_path.set(kernel_path);
     }
 
     /// What it did so far, for all callers.

@@ -114,11 +114,17 @@ impl Buffer<'_> {
         let inner = self.inner;
         let lane = inner.lanes.place(about);
         let group = self.group.insert(lane.driver.groups().open());
+        let kernel_path = inner.kernel_path.get();
+        kernel_path.submit(&inner.cpu, 1);
         let slot = lane.driver.reserve().await;
         lane.driver
             .issue(slot, group, command, &self.pages.addresses);
         lane.driver.ring();
-        let ended = group.wait(&inner.cpu).await;
+        let ended = match kernel_path.is_due() {
+            true => kernel_path.sleep(&inner.cpu, group.wait(&inner.cpu)).await,
+            false => group.wait(&inner.cpu).await,
+        };
+        kernel_path.complete(&inner.cpu, 1);
         ended.map_err(|error| meaning(error, group.last_result()))
     }
 }

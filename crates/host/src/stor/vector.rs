@@ -4,7 +4,7 @@ use wharf_files::{Errno, Handle};
 use wharf_wire::command::Command;
 use wharf_wire::file::{
     PlaceKind, STEP_DURABLE, STEP_KEEP, STEP_WHOLE, STEPS_MAX, StepOutcome, VECTOR_BUFFERS,
-    VECTOR_HEAD_BYTES, VectorFunction, VectorHead, VectorPlace, VectorStep,
+    VECTOR_HEAD_BYTES, VectorCodec, VectorFunction, VectorHead, VectorPlace, VectorStep,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -185,6 +185,16 @@ impl Vector {
             to,
         });
         self.head.steps = self.steps.len() as u32;
+        self
+    }
+
+    /// The last step compresses, or expands, by this codec; without, by zlib.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn codec(&mut self, codec: VectorCodec) -> &mut Vector {
+        let last = self.steps.last_mut().expect("it has a step");
+        last.count = codec.raw().into();
         self
     }
 

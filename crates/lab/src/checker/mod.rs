@@ -17,7 +17,7 @@
 //! * A discard is like a write that leaves anything: until a write has replaced it a read may return what it
 //!   finds, and so may a read during which a discard began.
 //!
-//! Files have checkers of their own: of their bytes and sizes (`objects.rs`, `size.rs`), and of their names (`names.rs`).
+//! Files have checkers of their own: of their bytes and sizes (`objects.rs`, `versions.rs`, `size.rs`), and of their names (`names.rs`).
 //!
 //! "Before" and "after" are by the order of execution, which effects follow in either engine.
 
@@ -25,6 +25,7 @@ pub mod names;
 pub mod objects;
 mod size;
 mod units;
+mod versions;
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};

@@ -85,6 +85,7 @@ impl Kind for DriveConfig {
         config.link.kind = LinkKind::Cxl;
         config.link.load_ns = 1;
         config.memory.latency_ns = 1;
+        config.memory.protected = true;
         config.persistent_memory.load_ns = 1;
         config.kind = Some(DriveKind::Flash);
         config.disk = parse_preset::<DriveConfig>(DRIVES, "hdd-small").disk;

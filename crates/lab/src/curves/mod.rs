@@ -74,7 +74,12 @@ pub struct Uses {
     touches: u64,
     sample: f64,
     stream: Stream<(u32, u64)>,
+    /// Bytes of memory that they may take.
+    room_bytes: u64,
 }
+
+/// Uses between two looks at how much memory they take.
+const LOOK_EVERY: u64 = 1 << 16;
 
 impl Uses {
     /// Of no request yet; of pages this share is looked at.
@@ -85,7 +90,13 @@ impl Uses {
             touches: 0,
             sample,
             stream: Stream::default(),
+            room_bytes: u64::MAX,
         }
+    }
+
+    /// The same in so much memory: it is an error if they do not fit.
+    pub fn within(self, room_bytes: u64) -> Uses {
+        Uses { room_bytes, ..self }
     }
 
     /// Those of all requests.
@@ -132,9 +143,24 @@ impl Uses {
             if self.stream.len() == MOST {
                 return Err(CurvesError::TooMany);
             }
+            if self.stream.len().is_multiple_of(LOOK_EVERY) {
+                self.check_room()?;
+            }
             self.stream.push(key);
         }
         Ok(())
+    }
+
+    /// There is memory for the uses that come until the next look.
+    fn check_room(&self) -> Result<(), CurvesError> {
+        match self.stream.bytes_with(LOOK_EVERY as usize) > self.room_bytes {
+            true => Err(CurvesError::NoRoom {
+                trace: self.name.clone(),
+                touches: self.touches - 1,
+                room_mib: self.room_bytes >> 20,
+            }),
+            false => Ok(()),
+        }
     }
 
     /// There is something to look at.
@@ -241,6 +267,19 @@ pub enum CurvesError {
     /// Nothing is used.
     #[error("{0} has no reads and writes to look at: it has none, or the sample is too small")]
     Nothing(String),
+    /// There is not enough memory.
+    #[error(
+        "{trace} has more than the {touches} uses of pages that fit into {room_mib} MiB of memory, which can be had: look at a sample (--sample 1%), or \
+         take the first --requests"
+    )]
+    NoRoom {
+        /// The trace.
+        trace: String,
+        /// Uses that were read.
+        touches: u64,
+        /// The memory.
+        room_mib: u64,
+    },
     /// More than can be numbered.
     #[error("the trace uses more than 4 billion pages: look at a sample of them (--sample 1%)")]
     TooMany,
@@ -257,5 +296,24 @@ impl Curves {
         let mut text = serde_json::to_string_pretty(self).expect("plain data");
         text.push('\n');
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read grew until the process was killed.
+    #[test]
+    fn uses_beyond_their_memory_are_an_error() {
+        let pages = || (0..1_000_000).map(|page| page * 7);
+        let taken = |room_bytes| Uses::new("t", 1.0).within(room_bytes).take_pages(pages());
+        let line = taken(20 << 20).unwrap_err().to_string();
+        assert!(line.starts_with("t has more than the "), "{line}");
+        assert!(line.contains("fit into 20 MiB of memory"), "{line}");
+        assert!(taken(u64::MAX).is_ok());
+        // A sample is of fewer.
+        let sampled = Uses::new("t", 0.01).within(20 << 20).take_pages(pages());
+        assert!(sampled.is_ok());
     }
 }

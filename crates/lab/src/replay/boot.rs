@@ -12,7 +12,7 @@ use wharf_runtime::{Cpu, Notifier, Receiver};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
 
-use super::client::Go;
+use super::connection::Go;
 use super::{Run, RunError};
 use crate::result::{Sampled, TimelineBuilder};
 

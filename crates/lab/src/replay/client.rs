@@ -5,23 +5,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use wharf_host::boot::Ready;
-use wharf_host::design::{
-    Client, Design, Devices, Gauges, Initial, Parts, Principal, Role, Statistics, Touch,
-};
-use wharf_host::driver::{DriverConfig, DriverStatistics};
+use wharf_host::design::{Client, Design, Gauges, Statistics, Touch};
 use wharf_host::gate::Gate;
 use wharf_host::span::Extent;
 use wharf_runtime::{Cpu, Op, Sender};
-use wharf_wire::dma::DmaSpace;
-use wharf_wire::queue::HostQueue;
 use wharf_workload::Op as RequestOp;
 
+use super::connection::Connection;
 use super::files::{self, FileAccounts};
 use super::request_queue::{RequestQueue, Taken};
 use super::{Run, RunError};
 use crate::checker::{Snapshot, Ticket};
-use crate::config::HostConfig;
 use crate::progress::UPDATE_EVERY;
 use crate::result::{Completed, Latencies, TimelineBuilder};
 
@@ -30,79 +24,6 @@ pub(super) const TELL_EVERY: u64 = 256;
 
 /// Longest sleep in real time without a look at the stop flag, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 100_000_000;
-
-/// What the boot task tells a client when the drives are ready.
-#[derive(Clone)]
-pub(crate) struct Go {
-    /// The drives of each role.
-    pub(crate) ready: Vec<(Role, Ready)>,
-    /// When the run begins, by the boot CPU's clock.
-    pub(crate) start_ns: u64,
-}
-
-/// The queue pairs of a CPU to the drives of one role.
-pub(crate) type GroupQueues = (Role, Vec<HostQueue>);
-
-/// How a CPU of the host reaches the drives.
-pub(crate) struct Connection {
-    /// Its number at the gate.
-    pub(crate) waiter: u32,
-    pub(crate) queues: Vec<GroupQueues>,
-    pub(crate) gate: Gate<Option<Go>>,
-    /// Where it waits until all files are there, and is told when the run begins.
-    pub(crate) begin: Option<Gate<u64>>,
-    pub(crate) space: Arc<DmaSpace>,
-    pub(crate) driver: DriverConfig,
-    /// Its queue pairs are those of the cores of one drive.
-    pub(crate) is_bunch: bool,
-}
-
-impl Connection {
-    /// The queue pairs of the one drive, one for each of its cores, as the parts of client `index`.
-    fn open_bunch(self, cpu: &Cpu, go: &Go, run: &Run, index: u32) -> Result<Parts, RunError> {
-        let (_, ready) = go.ready.first().expect("a role");
-        let (_, queues) = self.queues.into_iter().next().expect("a role");
-        let opened = ready.open_bunch(cpu, &self.space, 0, queues, self.driver);
-        let bunch = opened.map_err(|e| RunError::Memory(e.to_string()))?;
-        for driver in &bunch {
-            driver.report_collection(&run.collection, self.waiter as usize);
-        }
-        Ok(Parts {
-            cpu: cpu.clone(),
-            devices: Devices::of_bunch(bunch),
-            index,
-            principal: Principal::OWNER,
-        })
-    }
-
-    /// Waits for the drives; without a "go" the boot task has failed and said why.
-    async fn wait(&self, cpu: &Cpu) -> Option<Go> {
-        self.gate.pass(cpu, self.waiter).await
-    }
-
-    /// The volume of each role, whose drivers tell `run` of collection, as the parts of client or
-    /// service `index`.
-    fn open(self, cpu: &Cpu, go: &Go, run: &Run, index: u32) -> Result<Parts, RunError> {
-        if self.is_bunch {
-            return self.open_bunch(cpu, go, run, index);
-        }
-        let mut volumes = Vec::new();
-        for ((role, ready), (_, queues)) in go.ready.iter().zip(self.queues) {
-            let opened = ready.open_volume(cpu, &self.space, queues, self.driver);
-            let volume = opened.map_err(|e| RunError::Memory(e.to_string()))?;
-            for driver in volume.drivers() {
-                driver.report_collection(&run.collection, self.waiter as usize);
-            }
-            volumes.push((*role, volume));
-        }
-        Ok(Parts {
-            cpu: cpu.clone(),
-            devices: Devices::new(volumes),
-            index,
-            principal: Principal::OWNER,
-        })
-    }
-}
 
 /// What a client did.
 pub(crate) struct Account {
@@ -149,19 +70,6 @@ impl Account {
             start_ns,
             end_ns: start_ns,
         }
-    }
-}
-
-/// The driver's configuration, from the host's.
-pub(crate) fn driver_config(host: &HostConfig) -> DriverConfig {
-    DriverConfig {
-        timeout_ns: if host.command_timeout_ns == 0 {
-            u64::MAX
-        } else {
-            host.command_timeout_ns
-        },
-        retries: host.retries as u8,
-        ..DriverConfig::default()
     }
 }
 
@@ -322,65 +230,6 @@ fn start<C: Client>(
             "request",
             replay(state.clone(), request_queue, (start_ns, open_start_ns)),
         );
-    }
-}
-
-/// Waits for the drives, then starts a service of the design.
-pub(crate) async fn run_service<D: Design>(
-    cpu: Cpu,
-    run: Arc<Run>,
-    design: Arc<D>,
-    connection: Connection,
-    (index, initial): (u32, Option<Initial>),
-) {
-    let Some(go) = connection.wait(&cpu).await else {
-        return;
-    };
-    let served = connection.open(&cpu, &go, &run, index).and_then(|parts| {
-        let devices = parts.devices.clone();
-        design.serve(parts)?;
-        Ok(devices)
-    });
-    match served {
-        Ok(devices) => {
-            let mut account = ServiceAccount {
-                run,
-                devices,
-                before: DriverStatistics::default(),
-            };
-            if let Some(initial) = initial {
-                initial.wait(&cpu, 1 + index).await;
-                account.before = account.so_far();
-            }
-            std::future::pending().await
-        }
-        Err(error) => run.fail(error),
-    }
-}
-
-/// Hands in what the drivers of a service did when the machine stops, and with it the task that has this.
-struct ServiceAccount {
-    run: Arc<Run>,
-    devices: Devices,
-    /// What they did before the run began.
-    before: DriverStatistics,
-}
-
-impl ServiceAccount {
-    fn so_far(&self) -> DriverStatistics {
-        let mut all = DriverStatistics::default();
-        for (_, volume) in self.devices.all() {
-            volume.statistics().for_each(|did| all.merge(&did));
-        }
-        all
-    }
-}
-
-impl Drop for ServiceAccount {
-    fn drop(&mut self) {
-        let mut all = self.run.services.lock().unwrap_or_else(|p| p.into_inner());
-        let sum = all.get_or_insert_default();
-        sum.merge(&self.so_far().since(&self.before));
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod boot;
 mod client;
+mod connection;
 mod engine;
 mod files;
 mod layers;
@@ -17,6 +18,7 @@ mod one_file;
 mod outcome;
 mod request_queue;
 mod scratch;
+mod service;
 mod setup;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -399,7 +401,7 @@ fn build<D: Design>(
     let power = PowerSwitch::on();
     let (mut groups, mut books) = (Vec::new(), Vec::new());
     let users = setup.clients + needs.services;
-    let mut queues: Vec<Vec<client::GroupQueues>> = (0..users).map(|_| Vec::new()).collect();
+    let mut queues: Vec<Vec<connection::GroupQueues>> = (0..users).map(|_| Vec::new()).collect();
     let mut drives = (0..).zip(drives);
     for group in &setup.devices {
         let role = group.role;
@@ -458,7 +460,7 @@ fn build<D: Design>(
     let begin = makes_files.then(|| Gate::new(users));
     let mut done_receivers = Vec::new();
     for (index, queues) in (0..).zip(queues) {
-        let connection = client::Connection {
+        let connection = connection::Connection {
             waiter: index,
             queues,
             gate: match (&first_gate, index >= setup.clients) {
@@ -467,7 +469,7 @@ fn build<D: Design>(
             },
             begin: begin.clone(),
             space: space.clone(),
-            driver: client::driver_config(&setup.host),
+            driver: connection::driver_config(&setup.host),
             is_bunch: needs.bunch,
         };
         let (run, design) = (run.clone(), design.clone());
@@ -476,7 +478,7 @@ fn build<D: Design>(
             layout.services.push(cpu);
             let initial = initial.clone();
             machine.spawn(cpu, "service", move |cpu| {
-                client::run_service::<D>(cpu, run, design, connection, (service, initial))
+                service::run::<D>(cpu, run, design, connection, (service, initial))
             });
             continue;
         }
@@ -495,7 +497,7 @@ fn build<D: Design>(
             let design = design.clone();
             move || design.gauges()
         }),
-        driver: client::driver_config(&setup.host),
+        driver: connection::driver_config(&setup.host),
         gate,
         first: first_gate.zip(initial),
         begin,

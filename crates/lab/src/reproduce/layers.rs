@@ -164,6 +164,7 @@ mod tests {
         let measured = Measured {
             row,
             traits: None,
+            unaligned: None,
             cache_bytes: 0,
             in_line: 32,
         };

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::result::{CpuGroup, CpuPart, Latency, Row};
 
 use super::layers::{Layer, LayerSet, layer_us};
+use super::over_time;
 use super::runs::Measured;
 
 /// A set of operation categories, by the names that rows use.
@@ -36,6 +37,12 @@ pub enum Metric {
     ReadMean,
     /// Mean latency of writes, in microseconds.
     WriteMean,
+    /// Mean latency in this tenth of a run, counted from 1, in microseconds.
+    TenthLatency(u32),
+    /// How far the mean latencies of the tenths of a run are spread: their standard deviation by their mean.
+    LatencySpread,
+    /// Share of reads and writes of files that are not of whole pages of 4 KiB.
+    Unaligned,
     /// Bytes on the links by bytes that were asked for.
     LinkBytes,
     /// Share of the time of requests in which they waited for room in the host's cache.
@@ -161,6 +168,9 @@ impl Metric {
             Metric::MeanLatency => "mean latency, µs",
             Metric::ReadMean => "mean latency of reads, µs",
             Metric::WriteMean => "mean latency of writes, µs",
+            Metric::TenthLatency(_) => "mean latency, µs",
+            Metric::LatencySpread => "spread of latency over the run",
+            Metric::Unaligned => "share of unaligned requests",
             Metric::LinkBytes => "bytes on the link by byte",
             Metric::Stalled => "share of time stalled",
             Metric::DriveComputed => "share that the drive computes",
@@ -225,6 +235,12 @@ impl Metric {
             Metric::WriteMean => {
                 let latency = row.write_latency_us.as_ref();
                 latency.ok_or("nothing was written")?.mean
+            }
+            Metric::TenthLatency(tenth) => over_time::latency_us(row, tenth)?,
+            Metric::LatencySpread => over_time::spread(row)?,
+            Metric::Unaligned => {
+                let share = measured.unaligned;
+                share.ok_or("its requests are not of files")?
             }
             Metric::LinkBytes => row.link_bytes_per_byte.ok_or("nothing was moved")?,
             Metric::Stalled => share(row, "stalled"),

@@ -15,6 +15,7 @@
 //! | `paper.rs` | what a paper says, from its data file |
 //! | `figure.rs`, `figures/` | what a figure is; how it is made of its paper's file of figures |
 //! | `run.rs`, `metric.rs`, `layers.rs` | what a run is; what is read off it; what its latency is made of |
+//! | `over_time.rs` | how latency goes over a run |
 //! | `vocabulary.rs` | the words for metrics in files of figures |
 //! | `marks.rs` | where the paper's values stand in our plots |
 //! | `memory.rs` | what a figure of memory has beside its runs: counts |
@@ -28,6 +29,7 @@ mod marks;
 mod memory;
 mod metric;
 mod outcome;
+mod over_time;
 mod page;
 mod paper;
 mod plot;

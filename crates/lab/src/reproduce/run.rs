@@ -129,6 +129,8 @@ pub enum OmniMode {
     DataComputes,
     /// Who is expected to have moved the data and computed first computes.
     ExecComputes,
+    /// The page cache of the operating system alone; who is expected to have moved the data and computed first computes.
+    PageCache,
 }
 
 /// How fast a drive is, where a paper has it so and otherwise (the OmniCache paper, Figure 9 and Table 4).

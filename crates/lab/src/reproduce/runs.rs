@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use wharf_host::design::Role;
 use wharf_runtime::worker::side_by_side;
+use wharf_workload::files::{FileOp, FileOpKind};
 use wharf_workload::fit::FitMode;
+use wharf_workload::request::PAGE_BYTES;
 use wharf_workload::stat::StatCounter;
 use wharf_workload::workload::WorkloadInfo;
 
@@ -55,6 +57,8 @@ pub struct Measured {
     pub row: Row,
     /// The workload, if it is a profile or a trace in the place of one: as it is with the first seed.
     pub traits: Option<Traits>,
+    /// Share of reads and writes that are not of whole pages, where requests are of files.
+    pub unaligned: Option<f64>,
     /// Cache in bytes.
     pub cache_bytes: u64,
     /// Requests of a client that are in flight for each that is served: 1, unless it serves them in turn.
@@ -213,7 +217,7 @@ impl<'a> Bench<'a> {
             options,
             stop,
             runs,
-            bars: Bars::default(),
+            bars: Bars::of(runs.len() as u64 * u64::from(options.seeds)),
             stocks: Start::ALL.map(|start| (start, prepare(start))).into(),
             prepared: (0..threads).map(|_| Mutex::new(None)).collect(),
             describers,
@@ -260,6 +264,7 @@ impl<'a> Bench<'a> {
         Ok(Measured {
             row,
             traits: None,
+            unaligned: plan.files.as_ref().and_then(|files| unaligned(&files.ops)),
             cache_bytes: setup.cache_bytes,
             in_line: setup.depth / setup.tasks(),
         })
@@ -364,6 +369,20 @@ impl<'a> Bench<'a> {
     }
 }
 
+/// Of reads and writes of files, the share that begins or ends within a page; none if there is none.
+fn unaligned(ops: &[FileOp]) -> Option<f64> {
+    use FileOpKind::{Append, CrcWrite, Nearest, Read, Write};
+    let moves = ops
+        .iter()
+        .filter(|op| matches!(op.kind, Append | CrcWrite | Nearest | Read | Write));
+    let (mut all, mut within) = (0u64, 0u64);
+    for op in moves {
+        all += 1;
+        within += u64::from(op.offset % PAGE_BYTES != 0 || op.bytes % PAGE_BYTES != 0);
+    }
+    (all > 0).then(|| within as f64 / all as f64)
+}
+
 /// How drives come to what they hold at the start.
 fn prepare(start: Start) -> Prepare {
     let stock = |age| Prepare::Stock(Arc::new(Stock::new(age)));
@@ -398,4 +417,32 @@ fn gap_of(error: RunError) -> Gap {
 /// The names of the designs that are built in.
 pub fn designs_built_in() -> Vec<&'static str> {
     built_in().map(|design| design.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(kind: FileOpKind, offset: u64, bytes: u64) -> FileOp {
+        FileOp {
+            offset,
+            bytes,
+            ..FileOp::new(0, kind, 0)
+        }
+    }
+
+    #[test]
+    fn requests_that_begin_or_end_within_a_page_are_counted_and_nothing_else_is() {
+        use FileOpKind::{Append, Fsync, Read, Truncate, Write};
+        let ops = [
+            op(Read, 0, 8192),
+            op(Read, 4096, 512),
+            op(Write, 512, 4096),
+            op(Append, 8192, 4096),
+            op(Truncate, 5, 0),
+            op(Fsync, 0, 77),
+        ];
+        assert_eq!(unaligned(&ops), Some(0.5));
+        assert_eq!(unaligned(&ops[4..]), None);
+    }
 }

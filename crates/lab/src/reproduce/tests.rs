@@ -48,6 +48,7 @@ fn measured(bandwidth_mb_s: f64) -> Measured {
             randomness: 0.5,
             reuse_gib: 0.1,
         }),
+        unaligned: None,
         cache_bytes: 1 << 20,
         in_line: 1,
     }

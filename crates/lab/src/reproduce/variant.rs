@@ -167,8 +167,14 @@ pub const OMNI_DATA_TERM: Variant = mode("moving data", "omni", Mode::Omni(OmniM
 pub const OMNI_EXEC_TERM: Variant =
     mode("and computing", "omni", Mode::Omni(OmniMode::ExecComputes));
 
+/// A file system for persistent memory, run by the host.
+pub const NOVA: Variant = plain("NOVA", "nova");
+
+/// The page cache of the operating system, over files in a drive that can compute.
+pub const LAMBDA: Variant = in_kernel_mode("lambda-IO", "omni", Mode::Omni(OmniMode::PageCache));
+
 /// All of them.
-const VARIANTS: [Variant; 50] = [
+const VARIANTS: [Variant; 52] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -219,6 +225,8 @@ const VARIANTS: [Variant; 50] = [
     OMNI_PRESENCE,
     OMNI_DATA_TERM,
     OMNI_EXEC_TERM,
+    NOVA,
+    LAMBDA,
 ];
 
 impl<'de> Deserialize<'de> for Variant {
@@ -252,6 +260,13 @@ const fn mode(label: &'static str, design: &'static str, mode: Mode) -> Variant 
     Variant {
         mode,
         ..plain(label, design)
+    }
+}
+
+const fn in_kernel_mode(label: &'static str, design: &'static str, mode: Mode) -> Variant {
+    Variant {
+        mode,
+        ..in_kernel(label, design)
     }
 }
 

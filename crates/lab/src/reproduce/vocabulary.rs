@@ -9,19 +9,23 @@
 //! | `cost_share PART WHOLE SOME` | the share of the whole work that some of it takes |
 //! | `capacity PART WORK SERVER` | what the server's CPUs could do of that work |
 //! | `latency LAYER`, `latency_share LAYERS` | of mean latency |
+//! | `latency_in_tenth N` | mean latency in the first to tenth part of a run, 1 to 10 |
 //! | `book_share BOOK`, `with_book BOOK` | of the memory that keeps book of pages |
 
 use super::layers::{Layer, LayerSet};
 use super::metric::{Book, CACHE, CLIENT, ENGINE, LOCK, MESSAGES, Metric, Work};
+use super::over_time::TENTHS;
 use crate::config::nearest::nearest;
 use crate::result::CpuPart;
 
 /// Metrics that are a word.
-const PLAIN: [(&str, Metric); 35] = [
+const PLAIN: [(&str, Metric); 37] = [
     ("bandwidth", Metric::Bandwidth),
     ("mean_latency", Metric::MeanLatency),
     ("read_mean", Metric::ReadMean),
     ("write_mean", Metric::WriteMean),
+    ("latency_spread", Metric::LatencySpread),
+    ("unaligned", Metric::Unaligned),
     ("link_bytes", Metric::LinkBytes),
     ("drive_computed", Metric::DriveComputed),
     ("stalled", Metric::Stalled),
@@ -56,7 +60,8 @@ const PLAIN: [(&str, Metric); 35] = [
 ];
 
 /// Metrics that are followed by what they are of.
-const OF_MORE: [&str; 15] = [
+const OF_MORE: [&str; 16] = [
+    "latency_in_tenth",
     "waiting",
     "waiting_share",
     "busy",
@@ -188,8 +193,15 @@ impl Words<'_> {
         self.next("book", BOOKS)
     }
 
+    fn tenth(&mut self) -> Result<u32, String> {
+        let number = self.0.next().and_then(|word| word.parse().ok());
+        let tenth = number.filter(|number| (1..=TENTHS).contains(number));
+        tenth.ok_or_else(|| format!("a number from 1 to {TENTHS} is missing"))
+    }
+
     fn metric(&mut self, name: &str) -> Result<Metric, String> {
         Ok(match name {
+            "latency_in_tenth" => Metric::TenthLatency(self.tenth()?),
             "waiting" => Metric::Waiting(self.part()?),
             "waiting_share" => Metric::WaitingShare(self.part()?),
             "busy" => Metric::Busy(self.part()?),

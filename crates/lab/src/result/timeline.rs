@@ -2,7 +2,7 @@
 //!
 //! Recording starts with short buckets. When time runs past the last one, neighbours are added
 //! together and every bucket counts twice the time. So memory is fixed, a record is a shift, a
-//! comparison, three additions and a count in a histogram, and a finished run has between half and
+//! comparison, four additions and a count in a histogram, and a finished run has between half and
 //! all of its buckets in use. Widths are powers of two of a nanosecond, and all sums are integers:
 //! the result does not depend on the order in which events came.
 //!
@@ -44,11 +44,13 @@ pub struct TimelinePoint {
     pub gc_moved_pages: u64,
 }
 
-/// Percentiles of the latencies of an interval, in microseconds.
+/// The latencies of an interval, in microseconds.
 ///
-/// Each is the upper end of its histogram's step: too high by up to a sixteenth or 8 ns, never too low.
+/// Each percentile is the upper end of its histogram's step: too high by up to a sixteenth or 8 ns, never too low.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct IntervalLatency {
+    /// The mean, of their exact sum.
+    pub mean: f64,
     /// The median.
     pub p50: f64,
     /// The 99th percentile.
@@ -86,6 +88,7 @@ pub struct Sampled {
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     bytes: u64,
+    latency_ns: u64,
     touches: u64,
     hits: u64,
     gc_ns: u64,
@@ -97,6 +100,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, other: Sums) {
         self.bytes += other.bytes;
+        self.latency_ns += other.latency_ns;
         self.touches += other.touches;
         self.hits += other.hits;
         self.gc_ns += other.gc_ns;
@@ -135,7 +139,9 @@ impl Bucket {
 
     fn latency(&self) -> Option<IntervalLatency> {
         let at = |quantile| quantile_us(&self.latencies_ns, quantile);
+        let mean_ns = ratio(self.sums.latency_ns as f64, self.latencies_ns.len() as f64);
         (!self.latencies_ns.is_empty()).then(|| IntervalLatency {
+            mean: rounded(mean_ns / 1e3, 1e3),
             p50: at(0.5),
             p99: at(0.99),
             p99_9: at(0.999),
@@ -169,6 +175,7 @@ impl TimelineBuilder {
     pub fn record(&mut self, t_ns: u64, request: Completed) {
         let bucket = self.bucket_at(t_ns);
         bucket.sums.bytes += request.bytes;
+        bucket.sums.latency_ns += request.latency_ns;
         bucket.sums.touches += request.touches;
         bucket.sums.hits += request.hits;
         bucket.latencies_ns.saturating_record(request.latency_ns);
@@ -457,6 +464,7 @@ mod tests {
             whole.record(5, request);
         }
         let latency = whole.finish(10)[0].latency_us.expect("requests");
+        assert_eq!(latency.mean, 50.05);
         assert!(
             near(latency.p50, 50.0) && near(latency.p99, 99.0),
             "{latency:?}"
@@ -506,7 +514,7 @@ mod tests {
         assert!(at_first * size_of::<u32>() <= 480_000, "{at_first}");
         for i in 0..63 {
             let request = Completed {
-                latency_ns: u64::MAX >> i,
+                latency_ns: u64::MAX >> (i + 1),
                 ..Completed::default()
             };
             timeline.record(1 << i, request);

@@ -85,7 +85,7 @@ pub fn run<W: Work>(
     work: &W,
     stop: &Arc<AtomicBool>,
 ) {
-    let (requests, bars) = (Requests::new(sweep, chosen), Bars::default());
+    let (requests, bars) = (Requests::new(sweep, chosen), Bars::of(0));
     side_by_side(chosen.len(), jobs, |number, _| {
         if stop.load(Ordering::Relaxed) {
             return;

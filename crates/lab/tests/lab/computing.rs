@@ -85,7 +85,7 @@ fn a_checksum_is_that_of_the_bytes_wherever_it_is_computed() {
             }
         }
     }
-    run(&setup, &plan, &["clock", "ext4-model"]);
+    run(&setup, &plan, &["clock", "ext4-model", "nova"]);
 }
 
 /// Vectors that are written meanwhile, by whoever searches them: the checker knows the nearest of each range that nobody was writing.
@@ -123,5 +123,5 @@ fn the_nearest_are_those_of_the_bytes_whoever_searches_them() {
         }
     }
     let plan = planned(&of_files(spec(Personality::KnnFiles), 4096), &setup);
-    run(&setup, &plan, &["clock", "ext4-model"]);
+    run(&setup, &plan, &["clock", "ext4-model", "nova"]);
 }

@@ -93,6 +93,11 @@ fn check(row: &Row, plan: &Plan) {
     let by_sort = [row.reads, row.writes, row.flushes, row.discards, row.names];
     assert_eq!(by_sort.iter().sum::<u64>(), row.requests);
     assert_eq!(row.verified_reads, row.reads, "every read is checked");
+    let in_its_course = row
+        .timeline
+        .iter()
+        .filter_map(|point| point.latency_us.map(|latency| latency.mean));
+    assert!(in_its_course.sum::<f64>() > 0.0, "{}", row.design);
     for operation in &row.file_operations {
         let kind = FileOpKind::by_name(operation.operation.as_bytes()).expect("its name");
         let count = ops.iter().filter(|op| op.kind == kind).count() as u64;
@@ -232,6 +237,67 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
     assert_eq!(json(), json(), "equal seeds");
 }
 
+/// A file system of the host's own memory sends no commands, and there is nothing of it to hit.
+#[test]
+fn files_in_memory_of_the_host_send_no_commands_and_all_reads_are_checked() {
+    let setup = in_memory();
+    for personality in usual() {
+        let plan = planned(&of_files(spec(personality), 512), &setup);
+        let done = run(&setup, &plan, &["nova"]);
+        let row = &done.rows[0];
+        assert_eq!((row.hit_ratio, row.commands_per_io), (None, 0.0));
+        assert!(row.elapsed_seconds > 0.0, "loads and stores take time");
+    }
+    let plan = planned(&of_files(spec(Personality::Varmail), 512), &setup);
+    let json = || report::json::to_string(&run(&setup, &plan, &["nova"]).without_wall_clock());
+    assert_eq!(json(), json(), "equal seeds");
+}
+
+/// How often an operation of the cost table was charged.
+fn charged(row: &Row, key: &str) -> u64 {
+    let operations = row.cpus.iter().flat_map(|group| &group.operations);
+    let found = operations.filter(|account| account.operation == key);
+    found.map(|account| account.count).sum()
+}
+
+/// The same client in the operating system: each operation enters it, and a command goes by the block layer.
+#[test]
+fn files_in_the_drive_behind_the_operating_system_pay_for_it() {
+    let drive = with_room(&in_memory().cache().drive);
+    let mut setup = Setup {
+        clients: 4,
+        depth: 1,
+        cache_bytes: 1 << 20,
+        ..setup_on(1, drive)
+    };
+    let plan = planned(&of_files(spec(Personality::Fileserver), 512), &setup);
+    for caches in [Caches::None, Caches::Host, Caches::Both] {
+        let own = OmniConfig {
+            caches,
+            ..OmniConfig::default()
+        };
+        setup.host.design.set::<Omni>(&own);
+        setup.host.in_kernel = false;
+        let in_program = run(&setup, &plan, &["omni"]);
+        setup.host.in_kernel = true;
+        let in_kernel = run(&setup, &plan, &["omni"]);
+        let (program, kernel) = (&in_program.rows[0], &in_kernel.rows[0]);
+        assert_eq!(charged(program, "system_call"), 0, "{caches:?}");
+        assert_eq!(charged(program, "block_submit"), 0, "{caches:?}");
+        let calls = charged(kernel, "system_call");
+        // A file is opened and closed with some of them.
+        assert!(
+            (kernel.requests..=3 * kernel.requests).contains(&calls),
+            "{calls}"
+        );
+        let sent = charged(kernel, "block_submit");
+        assert!(
+            sent > 0 && sent >= charged(kernel, "interrupt"),
+            "{caches:?}: {sent}"
+        );
+    }
+}
+
 /// Each command for files has a token, which the drive compares, or whose code it computes, or which it does not look at: as it
 /// is told, and at a cost.
 #[test]
@@ -361,7 +427,7 @@ fn requests_for_blocks_go_to_one_file_of_a_file_system_and_all_reads_are_checked
         ..setup_on(1, drive)
     };
     let plan = planned(&of_blocks, &setup);
-    for name in ["ext4-model", "ext4-scale", "stor", "omni"] {
+    for name in ["ext4-model", "ext4-scale", "nova", "stor", "omni"] {
         let request = Compare {
             setup: setup.clone(),
             designs: vec![find(name).expect("it is listed")],

@@ -103,7 +103,9 @@ pub fn generated(spec: GeneratorSpec) -> Input {
 pub fn listed(requests: &[Request]) -> Input {
     let mut text = Vec::new();
     let workload = Workload::from_requests("listed", requests.to_vec());
-    convert(workload, &mut text, OutputFormat::Wharf).expect("our own format has all requests");
+    let scratch = std::env::temp_dir();
+    convert(workload, &mut text, OutputFormat::Wharf, &scratch)
+        .expect("our own format has all requests");
     trace(TraceFrom::Memory {
         name: "listed".into(),
         bytes: text.into(),

@@ -213,6 +213,18 @@ pub fn run_at_cost<T: Send + 'static, F: Future<Output = T> + 'static>(
     own: StorConfig,
     script: impl Fn(OneClient) -> F + Send + Sync + 'static,
 ) -> (Drive, Vec<T>) {
+    run_as((costs, Seed(1)), drive, space, clients, own, script)
+}
+
+/// The same, where events at the same time come in the order of this seed.
+pub fn run_as<T: Send + 'static, F: Future<Output = T> + 'static>(
+    (costs, order): (CostTable, Seed),
+    drive: Drive,
+    space: &Arc<DmaSpace>,
+    clients: u32,
+    own: StorConfig,
+    script: impl Fn(OneClient) -> F + Send + Sync + 'static,
+) -> (Drive, Vec<T>) {
     let mut powered = power_on(drive, space, clients, &PowerSwitch::on(), costs);
     let script = Arc::new(script);
     let results: Arc<Mutex<Vec<Option<T>>>> = Arc::default();
@@ -231,7 +243,7 @@ pub fn run_at_cost<T: Send + 'static, F: Future<Output = T> + 'static>(
             ended.lock().expect("no holder panics")[index as usize] = Some(value);
         });
     }
-    powered.machine.run_virtual(Seed(1)).expect("it ends");
+    powered.machine.run_virtual(order).expect("it ends");
     let drive = powered.handle.power_off();
     let values = std::mem::take(&mut *results.lock().expect("no holder panics"));
     let values = values.into_iter();

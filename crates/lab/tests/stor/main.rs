@@ -6,6 +6,7 @@
 //! | `locks.rs` | locks: waits in the drive, waits that are stopped |
 //! | `subject.rs` | random programs by the client |
 //! | `near.rs`, `near_cuts.rs` | threads by way of both caches; power cuts |
+//! | `scenes.rs` | tasks that read, write, cut and sync the same few pages of both caches, in many orders; a sync ends beside a writer |
 //! | `nearest.rs` | searches that host and drive have parts of |
 //! | `window.rs` | what loads and stores of the drive's cache gain |
 //! | `ace.rs` | all short programs by way of both caches |
@@ -24,6 +25,7 @@ mod near_cuts;
 mod nearest;
 #[path = "../../../host/tests/files/owner.rs"]
 mod owner;
+mod scenes;
 mod subject;
 mod window;
 

@@ -2,8 +2,8 @@
 //!
 //! Problem: the C library does them on threads of its own, which call the kernel, and the kernel knows nothing of the drive.
 //!
-//! Idea: a queue, and one thread that takes from it what the calls of `calls/data.rs` do; calls of a process to the drive take
-//! turns anyway. The results go where the C library's `aio_error` and `aio_return` look for them, so these two need nothing.
+//! Idea: a queue, and one thread that takes from it what the calls of `calls/data.rs` do, one request after the other: so they keep
+//! the order that they have among each other. The results go where the C library's `aio_error` and `aio_return` look for them, so these two need nothing.
 //!
 //! | file | idea |
 //! |---|---|

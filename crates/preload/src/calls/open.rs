@@ -77,12 +77,12 @@ pub(crate) fn make(
 ) -> Outcome<(Ref, std::os::fd::OwnedFd)> {
     let how = open_flags(flags)?;
     let mode = if how.create { masked(mode) } else { 0 };
-    let (opened, server) = with(|drive, by| {
+    let (opened, server, life) = with(|drive, by| {
         let opened = match table::has_lost_locks() {
             true => open_unchanged(drive, by, spot, how)?,
             false => block_on(drive.open(by, spot.at(drive, by)?, how, mode))?,
         };
-        Ok((opened, server(drive)))
+        Ok((opened, server(drive), life()))
     })?;
     let found = opened.attributes;
     let is_directory = found.kind == Kind::Directory;
@@ -95,9 +95,7 @@ pub(crate) fn make(
         &spot.text(),
     );
     match made {
-        Ok((mapped, descriptor)) => {
-            Ok((Ref::new(mapped, to_raw(opened.handle), life()), descriptor))
-        }
+        Ok((mapped, descriptor)) => Ok((Ref::new(mapped, to_raw(opened.handle), life), descriptor)),
         Err(errno) => {
             let _ = with(|drive, _| Ok(block_on(drive.close(opened.handle))?));
             Err(errno)

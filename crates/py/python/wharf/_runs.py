@@ -78,6 +78,7 @@ def compare(
     blkparse_action: str | None = None,
     columns: str | Mapping[str, Value] | None = None,
     block_size: Value | None = None,
+    volume: Value | Iterable[Value] | None = None,
 ) -> Rows:
     """Replays a workload through several designs: a row for each.
 
@@ -89,7 +90,7 @@ def compare(
     """
     options = locals()
     first, sets = options.pop("workload"), options.pop("set")
-    options |= {"designs": listed(designs), "columns": columns_word(columns)}
+    options |= {"designs": listed(designs), "columns": columns_word(columns), "volume": listed(volume)}
     report = json.loads(_wharf.compare(words(first, options, sets)))
     run = flat({name: part for name, part in report.items() if name != "rows"})
     of_run = {name: run[name] for name in OF_RUN}
@@ -131,6 +132,7 @@ def mrc(
     blkparse_action: str | None = None,
     columns: str | Mapping[str, Value] | None = None,
     block_size: Value | None = None,
+    volume: Value | Iterable[Value] | None = None,
 ) -> Rows:
     """Miss-ratio curves: what replacement policies hit, a row for each policy and size of cache.
 
@@ -141,7 +143,12 @@ def mrc(
     """
     options = locals()
     first = options.pop("trace")
-    options |= {"policies": listed(policies), "sizes": listed(sizes), "columns": columns_word(columns)}
+    options |= {
+        "policies": listed(policies),
+        "sizes": listed(sizes),
+        "columns": columns_word(columns),
+        "volume": listed(volume),
+    }
     if isinstance(first, str) or hasattr(first, "__fspath__"):
         report = json.loads(_wharf.mrc(words(first, options)))
     else:
@@ -152,7 +159,7 @@ def mrc(
 
 def of_array(options: Mapping[str, object]) -> str:
     """The name that an array has in reports. Nothing is made or read for it."""
-    for name in ("requests", "seed", "format", "bad_lines", "blkparse_action", "columns", "block_size"):
+    for name in ("requests", "seed", "format", "bad_lines", "blkparse_action", "columns", "block_size", "volume"):
         if options[name] is not None:
             raise ValueError(f"{name} is for traces and workloads, and this is an array: leave it out")
     return "array"

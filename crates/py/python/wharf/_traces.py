@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _wharf
 from ._runs import columns_word
-from ._words import Name, Value, words
+from ._words import Name, Value, listed, words
 
 if TYPE_CHECKING:
     import numpy
@@ -24,6 +24,7 @@ def read_trace(
     bad_lines: str | None = None,
     blkparse_action: str | None = None,
     block_size: Value | None = None,
+    volume: Value | Iterable[Value] | None = None,
 ) -> dict[str, numpy.ndarray[Any, Any]]:
     """The requests of a trace, plain or compressed, as arrays of one length, in the order of the trace.
 
@@ -42,6 +43,7 @@ def read_trace(
     options = locals()
     del options["path"], options["numpy"]
     options["columns"] = columns_word(columns)
+    options["volume"] = listed(volume)
     memory = _wharf.read_trace(words(path, options))
     kinds = {"time": numpy.int64, "op": numpy.uint8, "offset": numpy.uint64, "bytes": numpy.uint32, "stream": numpy.uint32}
     return {name: numpy.frombuffer(column, dtype=kind) for (name, kind), column in zip(kinds.items(), memory)}

@@ -103,18 +103,13 @@ impl Executor {
     /// Has the thread sleep until a notifier is notified or the next timer is due, but for `most` at most; not at all if a task can
     /// run. May return early.
     pub(crate) fn park(&self, most: Option<Duration>) {
-        self.park_by(most, |time| match time {
-            Some(time) => std::thread::park_timeout(time),
-            None => std::thread::park(),
-        });
-    }
-
-    /// The same, where whoever notifies ends the sleep that `sleep` is, of so long at most.
-    pub(crate) fn park_by(&self, most: Option<Duration>, sleep: impl FnOnce(Option<Duration>)) {
         let timer = self.next_timer_ns().map(Duration::from_nanos);
         self.set_parked(true);
         if !self.has_ready() {
-            sleep([timer, most].into_iter().flatten().min());
+            match [timer, most].into_iter().flatten().min() {
+                Some(time) => std::thread::park_timeout(time),
+                None => std::thread::park(),
+            }
         }
         self.set_parked(false);
     }
@@ -162,6 +157,40 @@ mod tests {
             cpu.wake(sleeper);
             assert!(!cpu.is_alone(), "it is to run");
         });
+    }
+
+    /// Threads of a program have taken turns: one waits, and others begin and end meanwhile.
+    #[test]
+    fn callers_that_wait_at_the_same_time_leave_their_tasks_to_others() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("cpu", Side::Host, 1.0);
+        let inline = machine.inline();
+        for round in 0..1_000 {
+            let (mut others, mut passes) = (0, 0);
+            let done = inline.block_on_by(
+                id,
+                |cpu| async move {
+                    while cpu.now() > 0 {
+                        cpu.yield_now().await;
+                    }
+                },
+                |task| {
+                    assert!(task.0 < 10, "task {} in round {round}", task.0);
+                    let yields = |cpu: crate::cpu::Cpu| async move { cpu.yield_now().await };
+                    inline.block_on(id, yields);
+                    others += 1;
+                    passes += u32::from(inline.pass());
+                    assert!(!inline.is_done(task));
+                    others < 3
+                },
+            );
+            assert_eq!((done, others, passes), (None, 3, 3), "it was given up");
+            let done = inline.block_on(id, |cpu| async move {
+                cpu.yield_now().await;
+                7
+            });
+            assert_eq!(done, 7);
+        }
     }
 
     /// A program that links a cache starts a task for every transfer, for as long as it runs.

@@ -12,7 +12,7 @@ use wharf_storage::array::{
 };
 use wharf_storage::{FileOptions, Target};
 
-use super::{Failure, input, print, random};
+use super::{Failure, input, print, random, room};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -205,6 +205,11 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     let mut options = CreateOptions::new(level, uuid()?);
     options.chunk_bytes = chunk_bytes;
     options.journal_slots = Shape::journal_slots(chunk_bytes, journal_bytes);
+    let sizes = args.members.iter().zip(size_bytes.into_iter().cycle());
+    room::check_sparse(
+        sizes.map(|(path, bytes)| (path.as_path(), bytes)),
+        "give a smaller --size",
+    )?;
     let mut made = Made(Vec::new());
     let mut targets = Vec::new();
     for path in &args.members {
@@ -269,6 +274,10 @@ fn rebuild(args: &RebuildArgs) -> Result<(), Failure> {
         Some(path) => {
             let place = place(&told, args.member)?;
             let size_bytes = Some(shape.member_bytes());
+            room::check_sparse(
+                [(path.as_path(), shape.member_bytes())],
+                "give another place",
+            )?;
             let target = open_or_make(path, size_bytes, args.force, &mut made)?;
             Array::check_target(&*target, &shape).map_err(failure)?;
             Some((place, target))

@@ -1,12 +1,12 @@
 //! `wharf cache create`, `info`, `flush`, `check`, `rebuild`, `detach`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use wharf_codec::Codec;
 use wharf_host::indexless::Store;
 use wharf_lab::config::parse_bytes;
 
-use super::{Failure, input, print};
+use super::{Failure, input, print, room};
 use crate::flash_cache::create::{self, Options};
 use crate::flash_cache::look::Look;
 use crate::flash_cache::{CacheError, FlashCache, check, rebuild};
@@ -183,11 +183,18 @@ fn options(shape: &Shape, store: Store, disk_codec: Codec) -> Result<Options, Fa
     })
 }
 
+/// Whether FAST may be made.
+fn check_room(fast: &Path, options: &Options) -> Result<(), Failure> {
+    let made = options.size_bytes.map(|bytes| (fast, bytes));
+    room::check_sparse(made, "give a smaller --size")
+}
+
 fn create(args: &CreateArgs) -> Result<(), Failure> {
     let disk_codec = codec("--disk-codec", &args.disk_codec)?;
     let mut options = options(&args.shape, store(&args.store)?, disk_codec)?;
     options.export_bytes = bytes("--export-size", &args.export_size)?;
     let (fast, slow) = (&args.pair.fast, &args.pair.backing);
+    check_room(fast, &options)?;
     let made = create::create(fast, slow, &options).map_err(failure)?;
     print(&create::describe(fast, &made));
     Ok(())
@@ -197,7 +204,7 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-fn info(fast: &std::path::Path, json: bool) -> Result<(), Failure> {
+fn info(fast: &Path, json: bool) -> Result<(), Failure> {
     let info = Look::open(fast)
         .and_then(|look| look.info())
         .map_err(failure)?;
@@ -273,6 +280,7 @@ fn rebuild_cache(args: &RebuildArgs) -> Result<(), Failure> {
     let dirty = args.old.as_deref().map(rebuild::dirty_of).transpose();
     let dirty = dirty.map_err(failure)?;
     let options = options(&args.shape, kind, codec("--disk-codec", DISK_CODEC)?)?;
+    check_room(fast, &options)?;
     let found = rebuild::rebuild(fast, slow, &options).map_err(failure)?;
     print(&create::describe(fast, &found.made));
     if let Some(mapping) = found.mapping {

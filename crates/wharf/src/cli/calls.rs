@@ -56,7 +56,7 @@ pub fn mrc(
 ) -> Result<Curves, Failure> {
     let args = parse(words)?;
     let uses = match pages {
-        None => mrc_command::uses(&args, stop)?,
+        None => mrc_command::uses(&args, stop, |_| {})?,
         Some(pages) => mrc_command::uses_of_pages(&args, pages, stop)?,
     };
     // Relaxed: whether it is seen a simulation later does not matter.

@@ -3,11 +3,14 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use super::values::count;
 use super::{Failure, fs, input, print};
-use crate::files::{Answer, File, Function, Job, Made, Mount, Neighbour, OpenFlags, check_program};
+use crate::files::{
+    Answer, Codec, File, Function, Job, Made, Mount, Neighbour, OpenFlags, What, check_program,
+};
 
 /// What people type next.
 const EXAMPLES: &str = "\
@@ -18,6 +21,7 @@ Examples:
   wharf compute checksum drive.img /words.txt
   wharf compute search drive.img needle /words.txt
   wharf compute compress drive.img /words.txt /words.zz
+  wharf compute compress drive.img /words.txt /words.zst --codec zstd
   wharf compute nearest drive.img /vectors.f32 --query one.f32 --count 10
   wharf compute load drive.img lines.wasm /lines.wasm
   wharf compute run drive.img /lines.wasm /words.txt --argument needle --out lines.txt
@@ -80,9 +84,9 @@ enum Command {
         #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = count::<u32>(1..=65_536))]
         count: u32,
     },
-    /// Compresses a file into another one, as a zlib stream.
+    /// Compresses a file into another one.
     Compress(Into),
-    /// Expands a zlib stream into another file.
+    /// Expands a compressed file into another one.
     Decompress(Into),
     /// Copies a program of your own, in WebAssembly, to the drive, if it is one that can run there.
     Load {
@@ -127,6 +131,17 @@ struct Into {
     from: String,
     /// The file that is made; it must not exist.
     to: String,
+    /// The codec: a zlib stream, frames of LZ4 (as `lz4` makes and reads them), or of Zstandard (`zstd`).
+    #[arg(long, value_name = "CODEC", default_value = "zlib", value_parser = codecs())]
+    codec: Codec,
+}
+
+fn codecs() -> impl TypedValueParser<Value = Codec> {
+    let known = PossibleValuesParser::new(Codec::ALL.map(Codec::name));
+    known.map(|name| {
+        let codec = Codec::ALL.into_iter().find(|codec| codec.name() == name);
+        codec.expect("it is one of them")
+    })
 }
 
 /// Runs the command.
@@ -198,8 +213,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             };
             show(args.json, all.iter().map(row));
         }
-        Command::Compress(into) => make(args, into, Function::Compress)?,
-        Command::Decompress(into) => make(args, into, Function::Decompress)?,
+        Command::Compress(into) => make(args, into, Function::Compress(into.codec))?,
+        Command::Decompress(into) => make(args, into, Function::Decompress(into.codec))?,
         Command::Load {
             image,
             program,
@@ -285,7 +300,9 @@ fn with_each<T>(
 
 /// Makes a file of another one. What was made of one that cannot be finished is removed.
 fn make(args: &Args, into: &Into, function: Function) -> Result<(), Failure> {
-    let Into { image, from, to } = into;
+    let Into {
+        image, from, to, ..
+    } = into;
     let mount = fs::open(image)?;
     let (from, to) = (from.as_str(), to.as_str());
     let job = Job::of(function);
@@ -317,7 +334,27 @@ fn make_in(
     let counted = made.and_then(|made| Ok((source.attributes()?.bytes, made)));
     counted.map_err(|error| {
         let _ = mount.unlink(to);
-        at_path(image, from, &error)
+        match codec_refused(&job, &error) {
+            Some(why) => input(format!("{}:{from}: {why}", image.display())),
+            None => at_path(image, from, &error),
+        }
+    })
+}
+
+/// What a codec refuses, in words.
+fn codec_refused(job: &Job<'_>, error: &std::io::Error) -> Option<String> {
+    use wharf_compute::Refused::{Damaged, Memory, NoCodec};
+    let What::Function(Function::Compress(codec) | Function::Decompress(codec)) = job.what else {
+        return None;
+    };
+    let number = error.raw_os_error()?;
+    let why = [Damaged, Memory, NoCodec]
+        .into_iter()
+        .find(|why| why.errno() == number)?;
+    Some(match why {
+        Damaged => format!("its bytes are no {} stream, or a damaged one", codec.name()),
+        Memory => format!("{Memory}: expand it with `--on host`"),
+        _ => why.to_string(),
     })
 }
 

@@ -76,6 +76,7 @@ const COMPARE: Groups = &[
             "blkparse_action",
             "columns",
             "block_size",
+            "volume",
             "overlay",
         ],
     ),
@@ -119,6 +120,7 @@ const MRC: Groups = &[
             "blkparse_action",
             "columns",
             "block_size",
+            "volume",
         ],
     ),
     ("Results", &["json", "html", "force", "progress"]),
@@ -140,6 +142,7 @@ const REPRODUCE: Groups = &[
             "blkparse_action",
             "columns",
             "block_size",
+            "volume",
         ],
     ),
     ("Results", &["out", "force", "progress"]),
@@ -233,7 +236,8 @@ Examples:
 Examples:
 
   wharf trace convert my-trace.csv.gz my.trace
-  wharf trace convert my-trace.blkparse - --to msr",
+  wharf trace convert my-trace.blkparse - --to msr
+  wharf trace convert my-trace.csv.gz my.oracleGeneral.zst --to oracleGeneral",
     ),
     (
         &["trace", "compressibility"],

@@ -11,7 +11,7 @@ use wharf_workload::{ReadOptions, Workload};
 
 use super::output::{Force, Reports};
 use super::progress::{Progress, Steps};
-use super::room::{Jobs, check_memory};
+use super::room::{Jobs, check_memory, room_bytes};
 use super::trace::{Reading, open, unreadable};
 use super::values::{self, count, share};
 use super::{Failure, input};
@@ -66,6 +66,9 @@ pub(super) struct Args {
 /// Memory for a use of a page, at least: its page and when that is used again.
 const USE_BYTES: u64 = 12;
 
+/// Requests of a trace between two words of how many were read.
+const SAY_EVERY: u64 = 1 << 16;
+
 /// A share of all pages that leaves some.
 fn sampled(text: &str) -> Result<f64, String> {
     match share(text)? {
@@ -82,7 +85,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         html: args.html.clone(),
     };
     reports.check(args.force.force)?;
-    let uses = uses(args, &AtomicBool::new(false))?;
+    let reading = Steps::counted("requests read");
+    let read = |count| reading.reach(count, 0);
+    let uses = uses(args, &AtomicBool::new(false), read)?;
+    drop(reading);
     let simulations = (args.policies.len() * args.sizes.len()) as u64;
     let steps = Steps::new(simulations, "simulations");
     let curves = curves(args, &uses, || {
@@ -97,12 +103,23 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     )
 }
 
-/// What is used, of a trace or a workload; [`Failure::Interrupted`] after `stop` is set.
-pub(super) fn uses(args: &Args, stop: &AtomicBool) -> Result<Uses, Failure> {
+/// What is used, of a trace or a workload; [`Failure::Interrupted`] after `stop` is set. `read` is told of how many requests were read.
+pub(super) fn uses(
+    args: &Args,
+    stop: &AtomicBool,
+    mut read: impl FnMut(u64),
+) -> Result<Uses, Failure> {
     let (name, workload) = workload(args)?;
-    let mut uses = Uses::new(&name, args.sample);
+    let mut uses = Uses::new(&name, args.sample).within(room_bytes());
+    let mut count = 0_u64;
+    let requests = workload.inspect(|_| {
+        count += 1;
+        if count.is_multiple_of(SAY_EVERY) {
+            read(count);
+        }
+    });
     // Relaxed: whether it is seen a request later does not matter.
-    let taken = uses.take(workload.take_while(|_| !stop.load(Ordering::Relaxed)));
+    let taken = uses.take(requests.take_while(|_| !stop.load(Ordering::Relaxed)));
     match (stop.load(Ordering::Relaxed), taken) {
         (true, _) => Err(Failure::Interrupted),
         (false, Err(CurvesError::Trace(error))) => Err(unreadable(error)),

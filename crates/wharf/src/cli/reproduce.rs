@@ -9,8 +9,10 @@ use wharf_lab::reproduce::{
     Chosen, Options, Reproduction, SCALE_MAX, Scale, Score, Start, Subject, listing, memory_bytes,
     render, reproduce, select, summary, write,
 };
+use wharf_workload::ReadOptions;
 use wharf_workload::layout::Layout;
 
+use super::compare::requests::requests_room;
 use super::output::{self, Force};
 use super::progress::Progress;
 use super::trace::from_stdin;
@@ -212,7 +214,10 @@ fn trace(args: &Args) -> Result<Option<Input>, Failure> {
     let Some(path) = &args.trace else {
         return Ok(None);
     };
-    let options = args.reading.options()?;
+    let options = ReadOptions {
+        requests_room: Some(requests_room()),
+        ..args.reading.options()?
+    };
     let from = match path == Path::new("-") {
         true => from_stdin()?,
         false => TraceFrom::File(path.clone()),

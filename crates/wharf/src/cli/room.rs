@@ -1,6 +1,7 @@
 //! Whether this machine has room for what is asked, in memory and on a file system: looked at before anything begins,
 //! as a machine that has run out of either takes other programs with it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::values::count;
@@ -40,6 +41,13 @@ pub(super) fn check_memory(what: &str, needed: u64, advice: &str) -> Result<(), 
     }
 }
 
+/// Memory that what grows by a length that nobody knows yet may take: what is available now. What is reserved and not
+/// yet used is no more than half of that in the address space.
+pub(super) fn room_bytes() -> u64 {
+    let memory = available().map_or(u64::MAX, |available| available.bytes);
+    memory.min(address_space_left() / 2)
+}
+
 /// How many runs are made side by side.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Jobs {
@@ -75,25 +83,81 @@ pub(super) fn jobs(run_bytes: u64) -> usize {
 
 /// An error with `advice` if the file system of `path`, a file that is there or is to be made, has no room for `bytes`.
 pub(super) fn check_disk(path: &Path, bytes: u64, advice: &str) -> Result<(), Failure> {
-    use std::os::unix::fs::MetadataExt;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    // A folder that is not there is told when the file is made.
-    let Ok(system) = rustix::fs::statvfs(folder) else {
+    let Some(space) = Space::of(path) else {
         return Ok(());
     };
     let taken = std::fs::metadata(path).map_or(0, |file| file.blocks() * 512);
-    let free = system.f_bavail.saturating_mul(system.f_frsize);
-    match bytes > free.saturating_add(taken) {
+    match bytes > space.free_bytes.saturating_add(taken) {
         true => Err(input(format!(
             "{}: {} do not fit, the file system has {} free: {advice}",
             path.display(),
             size(bytes),
-            size(free)
+            size(space.free_bytes)
         ))),
         false => Ok(()),
+    }
+}
+
+/// Looks at the room for sparse files that are to be made, with their sizes; those that are there already are left out. They take room as they
+/// are written, so it is an error, with `advice`, only if those on one file system are larger than all of it: they could never be filled. If they
+/// are larger than what is free now, standard error says so.
+pub(super) fn check_sparse<'a>(
+    files: impl IntoIterator<Item = (&'a Path, u64)>,
+    advice: &str,
+) -> Result<(), Failure> {
+    let mut systems: Vec<(Space, u64, &Path)> = Vec::new();
+    for (path, bytes) in files {
+        let Some(space) = Space::of(path).filter(|_| !path.exists()) else {
+            continue;
+        };
+        match systems
+            .iter_mut()
+            .find(|(known, ..)| known.device == space.device)
+        {
+            Some((_, sum, _)) => *sum = sum.saturating_add(bytes),
+            None => systems.push((space, bytes, path)),
+        }
+    }
+    for (space, bytes, path) in &systems {
+        let (shown, free) = (path.display(), size(space.free_bytes));
+        if *bytes > space.all_bytes {
+            let (bytes, all) = (size(*bytes), size(space.all_bytes));
+            return Err(input(format!(
+                "{shown}: {bytes} could never be filled, the file system has {all}, of which {free} are free: {advice}"
+            )));
+        }
+        if *bytes > space.free_bytes {
+            let bytes = size(*bytes);
+            eprintln!(
+                "{shown}: {bytes} are sparse, and the file system has {free} free: what is written may not fit"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Room of the file system that a file is in, or is to be made in.
+struct Space {
+    device: u64,
+    all_bytes: u64,
+    free_bytes: u64,
+}
+
+impl Space {
+    /// None where nobody tells: a folder that is not there is told when the file is made.
+    fn of(path: &Path) -> Option<Space> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let device = std::fs::metadata(folder).ok()?.dev();
+        let system = rustix::fs::statvfs(folder).ok()?;
+        // Some that are made of others say nothing of themselves.
+        (system.f_blocks > 0).then(|| Space {
+            device,
+            all_bytes: system.f_blocks.saturating_mul(system.f_frsize),
+            free_bytes: system.f_bavail.saturating_mul(system.f_frsize),
+        })
     }
 }
 
@@ -226,5 +290,26 @@ mod tests {
             Err(Failure::Input(_))
         ));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn sparse_files_are_refused_together_if_they_could_never_be_filled() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (one, other) = (folder.path().join("1"), folder.path().join("2"));
+        let all = Space::of(&one).expect("it is told").all_bytes;
+        let check = |bytes: u64| check_sparse([(&*one, bytes), (&*other, bytes)], "give less");
+        assert!(check(4096).is_ok());
+        let Err(Failure::Input(line)) = check(all / 2 + 4096) else {
+            panic!("two of them are larger than all of it");
+        };
+        let named = format!("{}: ", one.display());
+        assert!(
+            line.starts_with(&named) && line.ends_with(" free: give less"),
+            "{line}"
+        );
+        assert!(!one.exists() && !other.exists());
+        // A file that is there has the room that it has.
+        std::fs::write(&one, "x").expect("a file");
+        assert!(check(all / 2 + 4096).is_ok());
     }
 }

@@ -15,7 +15,7 @@ use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
 
 use super::keeping::drive_cache;
 use super::values::{count, no_such, replacement, size};
-use super::{Failure, fs, input, print};
+use super::{Failure, fs, input, print, room};
 use crate::files;
 use crate::page_cache::{PageCacheOptions, Replacement};
 use crate::serve::{CachedExport, FlashExport, Serving, StoreExport, TargetExport};
@@ -305,6 +305,12 @@ fn export(args: &NbdArgs) -> Result<Arc<dyn Export>, Failure> {
     let cache_bytes = args.cache.as_deref().map(size).transpose();
     let cache_bytes = cache_bytes.map_err(|error| input(format!("--cache: {error}")))?;
     let what = &args.what;
+    let made = what
+        .file
+        .as_deref()
+        .or(what.store.as_deref())
+        .zip(create_bytes);
+    room::check_sparse(made, "give a smaller --size")?;
     if what.file.is_none() && what.store.is_none() {
         for (name, value) in [("--size", create_bytes), ("--cache", cache_bytes)] {
             if value.is_some() {

@@ -4,16 +4,15 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use wharf_lab::input::TraceFrom;
-use wharf_workload::convert::{OutputFormat, convert};
 use wharf_workload::format::Format;
 use wharf_workload::{
-    BadLinePolicy, BlkAction, Columns, ReadOptions, TraceReader, Workload, WorkloadError,
-    WorkloadStat,
+    BadLinePolicy, BlkAction, Columns, Compression, Converted, OutputFormat, Packed, ReadOptions,
+    TraceReader, Workload, WorkloadError, WorkloadStat, convert,
 };
 
 use super::output::{self, Force};
-use super::values::{share, size};
-use super::{Failure, input, print};
+use super::values::{count, share, size};
+use super::{Failure, input, print, room};
 
 /// How a trace is read.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,6 +37,10 @@ pub(crate) struct Reading {
     /// Bytes of a block of a lis trace (those of the ARC paper), 512 if left out.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     block_size: Option<u64>,
+
+    /// Only requests of these volumes (devices, or files of a log), separated by commas, by the numbers that `wharf trace stat` lists.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u32>(0..=u64::from(u32::MAX)))]
+    volume: Vec<u32>,
 }
 
 /// The most bytes that a block of a trace may have.
@@ -64,7 +67,9 @@ impl Reading {
             blkparse_action: self.action()?,
             block_bytes: self.block_bytes()?,
             columns: self.columns.clone(),
+            volumes: self.volume.clone(),
             requests_max: None,
+            requests_room: None,
         })
     }
 
@@ -76,6 +81,7 @@ impl Reading {
             ("--blkparse-action", self.blkparse_action.is_some()),
             ("--columns", self.columns.is_some()),
             ("--block-size", self.block_size.is_some()),
+            ("--volume", !self.volume.is_empty()),
         ];
         let given = given.into_iter().find(|(_, is_given)| *is_given);
         given.map(|(option, _)| option)
@@ -120,9 +126,9 @@ pub(super) enum Command {
     Convert {
         /// The trace; `-`: standard input.
         file: PathBuf,
-        /// The file to write; `-`: standard output.
+        /// The file to write, compressed if it is called .gz or .zst; `-`: standard output.
         out: PathBuf,
-        /// Format to write: wharf or msr. If left out, wharf, and a file that is called .csv is
+        /// Format to write: wharf, msr or oracleGeneral (libCacheSim's). If left out, wharf, and a file that is called .csv is
         /// refused: that is no CSV.
         #[arg(long)]
         to: Option<String>,
@@ -195,9 +201,17 @@ pub(super) fn unreadable(error: WorkloadError) -> Failure {
 /// All of standard input, as it may be read more than once.
 pub(super) fn from_stdin() -> Result<TraceFrom, Failure> {
     check_piped()?;
+    // It is copied once.
+    let most = room::room_bytes() / 2;
     let mut bytes = Vec::new();
-    let read = std::io::stdin().read_to_end(&mut bytes);
+    let read = std::io::stdin().take(most).read_to_end(&mut bytes);
     read.map_err(|error| input(format!("cannot read {STDIN}: {error}")))?;
+    if bytes.len() as u64 == most {
+        return Err(input(format!(
+            "{STDIN} is longer than the {} of memory that can be had: give it as a file",
+            room::size(most)
+        )));
+    }
     Ok(TraceFrom::Memory {
         name: STDIN.into(),
         bytes: bytes.into(),
@@ -214,11 +228,15 @@ fn check_piped() -> Result<(), Failure> {
     }
 }
 
-/// The format to write. The name of a file says what it is taken for.
+/// The format to write. The name of a file says what it is taken for, but for how it is compressed.
 fn output_format(to: Option<&str>, out: &Path) -> Result<OutputFormat, Failure> {
+    let plain = match Packed::<Vec<u8>>::asked_by(out).map_err(input)? {
+        Compression::Plain => out.to_path_buf(),
+        _ => out.with_extension(""),
+    };
     match to {
         Some(name) => name.parse().map_err(input),
-        None if out.extension().is_some_and(|suffix| suffix == "csv") => Err(input(format!(
+        None if plain.extension().is_some_and(|suffix| suffix == "csv") => Err(input(format!(
             "{} would not be CSV but Wharf's own format: say --to msr, or --to wharf",
             out.display()
         ))),
@@ -228,17 +246,50 @@ fn output_format(to: Option<&str>, out: &Path) -> Result<OutputFormat, Failure> 
 
 /// Writes a trace, and says what it has.
 fn write_converted(workload: Workload, out: &Path, format: OutputFormat) -> Result<(), Failure> {
-    let written = output::write_by(out, |file| convert(workload, file, format).map_err(input));
-    let info = written?;
-    let line = format!(
-        "{}: {} requests, {} lines left out",
-        out.display(),
-        info.requests,
-        info.bad_lines
-    );
+    let compression = Packed::<Vec<u8>>::asked_by(out).map_err(input)?;
+    let scratch = scratch_beside(out);
+    let written = output::write_by(out, |file| {
+        let mut packed = Packed::new(file, compression);
+        let converted = convert(workload, &mut packed, format, &scratch).map_err(input)?;
+        let ended = packed.finish().map_err(WorkloadError::Write);
+        ended.map(|()| converted).map_err(input)
+    });
+    let line = told(out, &written?, format);
     match output::is_stdout(out) {
         true => eprintln!("{line}"),
         false => print(&line),
     }
     Ok(())
+}
+
+/// Where a format that looks back may have a file: beside the result, where there is room for it; where temporary files are if it is
+/// a stream.
+fn scratch_beside(out: &Path) -> PathBuf {
+    let is_file = std::fs::metadata(out).map_or(!output::is_stdout(out), |there| there.is_file());
+    match out.parent() {
+        Some(folder) if is_file && !folder.as_os_str().is_empty() => folder.into(),
+        _ if is_file => ".".into(),
+        _ => std::env::temp_dir(),
+    }
+}
+
+/// What a converted trace has.
+fn told(out: &Path, converted: &Converted, format: OutputFormat) -> String {
+    let Converted {
+        info,
+        records,
+        left_out,
+    } = converted;
+    let uses = match format {
+        OutputFormat::Oracle => format!(
+            " as {records} uses of pages of 4 KiB, {left_out} flushes and discards left out"
+        ),
+        OutputFormat::Wharf | OutputFormat::Msr => String::new(),
+    };
+    format!(
+        "{}: {} requests{uses}, {} lines left out",
+        out.display(),
+        info.requests,
+        info.bad_lines
+    )
 }

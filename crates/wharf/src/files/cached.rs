@@ -8,7 +8,7 @@ use wharf_files::vfs::{At, Opened, Target};
 use wharf_files::{Attributes, By, Errno, FileError, Handle, OpenFlags, Place, Written};
 
 use super::ImageError;
-use super::cache::{Answer, Cache, CacheCounts, Step};
+use super::cache::{Answer, Cache, CacheCounts, Part, Question, Step};
 use super::drive::FileDrive;
 use crate::store::Client;
 
@@ -28,6 +28,14 @@ pub(super) struct Kept {
     cache: Option<RefCell<Cache>>,
     /// When it was looked last whether the process that has the drive is there, by the kernel's coarse clock.
     looked_ns: Cell<i64>,
+}
+
+impl Kept {
+    /// Whether the drive's own cache is used too.
+    pub(super) fn has_near(&self) -> bool {
+        let cache = self.cache.as_ref();
+        cache.is_some_and(|cache| cache.borrow().has_near())
+    }
 }
 
 impl FileDrive {
@@ -169,9 +177,13 @@ impl FileDrive {
         let Some(word) = cache.borrow_mut().ask(handle) else {
             return Ok(None);
         };
-        let answer = self.done(self.client().lease(handle, word))?;
-        cache.borrow_mut().answered(handle, &answer);
-        Ok(Some(answer.attributes))
+        let asked = self.ask_of(Target::Handle(handle));
+        let answer = self.done(self.client().lease(handle, word));
+        if let Ok(answer) = &answer {
+            cache.borrow_mut().answered(handle, answer, asked);
+        }
+        self.answered(asked);
+        Ok(Some(answer?.attributes))
     }
 
     /// Asks for a lease of an open file that has none.
@@ -215,10 +227,10 @@ impl FileDrive {
             let bytes = (missing.pages * PAGE) as usize;
             // What has come is given, and kept if it is so after it has come.
             let takes = cache.borrow().is_near(&missing);
-            let mut is_so = None;
+            let asked = cache.borrow_mut().ask_for(&missing);
             let each = |nth: usize, page: &[u8]| {
                 let mut cache = cache.borrow_mut();
-                if *is_so.get_or_insert_with(|| cache.is_so(&missing)) {
+                if cache.is_so(&missing, asked) {
                     cache.keep(&missing, nth, page);
                 }
                 done += give(
@@ -229,7 +241,9 @@ impl FileDrive {
                 );
             };
             let read = client.read_pages(handle, (start, bytes), takes, each);
-            let count = self.done(read)?;
+            let count = self.done(read);
+            self.answered(asked);
+            let count = count?;
             if takes {
                 cache.borrow_mut().took(&missing);
             }
@@ -291,6 +305,9 @@ impl FileDrive {
             return Ok(None);
         }
         let mut cache = cache.borrow_mut();
+        if cache.together.changes_names() {
+            return Ok(None);
+        }
         let found = cache.names.find(by.caller, at, follow, access);
         if found.is_some() {
             cache.count_name();
@@ -337,16 +354,61 @@ impl FileDrive {
         by: By<'_>,
         target: Target<'_>,
         found: &Result<Attributes, FileError>,
+        asked: Question,
     ) {
         self.with_cache(|cache| match (target, found) {
-            (Target::Handle(handle), Ok(found)) => cache.learn(handle, found),
+            (Target::Handle(handle), Ok(found)) => cache.learn(handle, found, asked),
             (Target::Handle(_), Err(_)) => {}
             (Target::Path(at, follow), found) => {
                 let answer = Answer::of_stat(found.as_ref().map_err(|error| error.errno()));
-                cache.names.learn(by.caller, at, follow, None, answer);
-                found.iter().for_each(|found| cache.learn_of(found));
+                if cache.together.are_names_so(asked) {
+                    cache.names.learn(by.caller, at, follow, None, answer);
+                }
+                found.iter().for_each(|found| cache.learn_of(found, asked));
             }
         });
+        self.answered(asked);
+    }
+
+    /// This process is about to ask for what is in an open file, or what a path leads to, and may keep the answer.
+    pub(super) fn ask_of(&self, target: Target<'_>) -> Question {
+        let Some(cache) = &self.kept.cache else {
+            return Question::NONE;
+        };
+        let mut cache = cache.borrow_mut();
+        let file = match target {
+            Target::Handle(handle) => cache.number(handle),
+            Target::Path(..) => None,
+        };
+        cache.together.ask(file)
+    }
+
+    /// The answer is kept, or is not.
+    fn answered(&self, asked: Question) {
+        self.with_cache(|cache| cache.together.answered(asked));
+    }
+
+    /// Does what changes a part of what is kept; `note` tells the cache.
+    fn done_to<T>(
+        &self,
+        part: Part,
+        future: impl Command<T>,
+        note: impl FnOnce(&mut Cache, &Result<T, FileError>),
+    ) -> Result<T, FileError> {
+        self.with_cache(|cache| cache.together.begin(part));
+        let done = self.done(future);
+        self.with_cache(|cache| {
+            cache.together.end(part);
+            note(cache, &done);
+        });
+        done
+    }
+
+    /// The part that bytes and attributes of an open file are.
+    fn part(&self, handle: Handle) -> Part {
+        let cache = self.kept.cache.as_ref();
+        let number = cache.and_then(|cache| cache.borrow().number(handle));
+        number.map_or(Part::All, Part::File)
     }
 
     /// The drive was asked whether a caller may do something.
@@ -354,39 +416,61 @@ impl FileDrive {
         &self,
         by: By<'_>,
         target: Target<'_>,
-        access: u8,
-        answer: Result<(), Errno>,
+        (access, answer): (u8, Result<(), Errno>),
+        asked: Question,
     ) {
         if let Target::Path(at, follow) = target {
-            let answer = Answer::of_access(answer);
+            let (access, answer) = (Some(access), Answer::of_access(answer));
             self.with_cache(|cache| {
-                cache
-                    .names
-                    .learn(by.caller, at, follow, Some(access), answer);
+                if cache.together.are_names_so(asked) {
+                    cache.names.learn(by.caller, at, follow, access, answer);
+                }
             });
         }
+        self.answered(asked);
     }
 
-    /// The drive was asked to open something, and there was nothing.
-    pub(super) fn learn_open(&self, by: By<'_>, at: At<'_>, flags: OpenFlags, errno: Errno) {
-        if errno == Errno::ENOENT && !flags.create && !flags.no_follow {
-            let nothing = Some(Answer::Nothing);
-            self.with_cache(|cache| cache.names.learn(by.caller, at, true, None, nothing));
-        }
-    }
-
-    /// Something was opened.
-    pub(super) fn note_opened(&self, opened: &Opened, flags: OpenFlags) {
-        if let Some(cache) = &self.kept.cache {
-            let mut cache = cache.borrow_mut();
-            if opened.is_new {
-                cache.names.forget();
+    /// Opens by a command, with what is kept in mind.
+    pub(super) fn opened(
+        &self,
+        (by, at): (By<'_>, At<'_>),
+        flags: OpenFlags,
+        future: impl Command<Opened>,
+    ) -> Result<Opened, FileError> {
+        let asked = self.ask_of(Target::Path(at, true));
+        let note = |cache: &mut Cache, opened: &Result<Opened, FileError>| match opened {
+            Ok(opened) => {
+                if opened.is_new {
+                    cache.names.forget();
+                }
+                if flags.truncate {
+                    cache.forget(opened.attributes.number);
+                }
+                cache.opened(opened.handle, &opened.attributes, flags, asked);
             }
-            if flags.truncate {
-                cache.forget(opened.attributes.number);
+            Err(error) => {
+                let is_nothing = error.errno() == Errno::ENOENT;
+                if is_nothing
+                    && !flags.create
+                    && !flags.no_follow
+                    && cache.together.are_names_so(asked)
+                {
+                    let nothing = Some(Answer::Nothing);
+                    cache.names.learn(by.caller, at, true, None, nothing);
+                }
             }
-            cache.opened(opened.handle, &opened.attributes, flags);
-        }
+        };
+        let opened = match (flags.truncate, flags.create) {
+            (true, _) => self.done_to(Part::All, future, note),
+            (false, true) => self.done_to(Part::Names, future, note),
+            (false, false) => {
+                let opened = self.done(future);
+                self.with_cache(|cache| note(cache, &opened));
+                opened
+            }
+        };
+        self.answered(asked);
+        opened
     }
 
     /// Something was closed.
@@ -394,51 +478,43 @@ impl FileDrive {
         self.with_cache(|cache| cache.closed(handle));
     }
 
-    /// A write has ended.
-    pub(super) fn note_written(
+    /// Writes by a command.
+    pub(super) fn done_to_write(
         &self,
         handle: Handle,
         data: &[u8],
-        ended: &Result<Written, FileError>,
-    ) {
-        match ended {
+        future: impl Command<Written>,
+    ) -> Result<Written, FileError> {
+        self.done_to(self.part(handle), future, |cache, ended| match ended {
             Ok(Written { offset, bytes }) if *bytes == data.len() as u64 => {
-                self.with_cache(|cache| cache.written(handle, *offset, data));
+                cache.written(handle, *offset, data);
             }
             // Nobody knows of the rest what has become of it.
-            _ => self.note_changed(handle),
-        }
+            _ => cache.changed(handle),
+        })
     }
 
     /// Bytes of an open file were changed in another way, or perhaps were.
     pub(super) fn note_changed(&self, handle: Handle) {
-        self.with_cache(|cache| {
-            if let Some(number) = cache.number(handle) {
-                cache.forget(number);
-            }
-        });
+        self.with_cache(|cache| cache.changed(handle));
     }
 
-    /// Bytes of something that a path names were changed.
-    pub(super) fn note_changed_by_path(&self) {
-        self.with_cache(Cache::forget_all);
+    /// Does what changes bytes of something that a path names.
+    pub(super) fn done_by_path<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
+        self.done_to(Part::All, future, |cache, _| cache.forget_all())
     }
 
     /// Does what changes names, or may.
     pub(super) fn done_to_names<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
-        let done = self.done(future);
-        self.with_cache(|cache| cache.names.forget());
-        done
+        self.done_to(Part::Names, future, |cache, _| cache.names.forget())
     }
 
     /// Does what changes attributes of something that a path or a handle names.
     pub(super) fn done_to_attributes<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
-        let done = self.done(future);
-        self.with_cache(|cache| {
+        self.done_to(Part::All, future, |cache, _| {
             cache.forget_attributes();
             cache.names.forget();
-        });
-        done
+        })
     }
 
     /// Does what changes bytes of an open file in another way than by writing them.
@@ -447,9 +523,7 @@ impl FileDrive {
         handle: Handle,
         future: impl Command<T>,
     ) -> Result<T, FileError> {
-        let done = self.done(future);
-        self.note_changed(handle);
-        done
+        self.done_to(self.part(handle), future, |cache, _| cache.changed(handle))
     }
 
     /// Forgets everything, in the child of a fork.

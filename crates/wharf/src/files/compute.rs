@@ -3,10 +3,10 @@
 use std::io;
 use std::ops::Range;
 
-use wharf_compute::{Function, NEIGHBOUR_BYTES, PROGRAM_BYTES_MAX, Step, Work};
+use wharf_compute::{Codec, Function, NEIGHBOUR_BYTES, PROGRAM_BYTES_MAX, Step, Work};
 use wharf_files::{Errno, FileError};
 use wharf_host::stor::{Computed, Source, StepResult, Target, Vector};
-use wharf_wire::file::VectorFunction;
+use wharf_wire::file::{VectorCodec, VectorFunction};
 
 use super::drive::FileDrive;
 use super::file::File;
@@ -120,6 +120,9 @@ impl<'a> Job<'a> {
             }
         };
         vector.step_with(function, (self.argument, self.count), from, to);
+        if let What::Function(Function::Compress(codec) | Function::Decompress(codec)) = self.what {
+            vector.codec(codec_of_wire(codec));
+        }
     }
 
     /// Begins it in this process.
@@ -148,10 +151,18 @@ fn of_wire(function: Function) -> VectorFunction {
     match function {
         Function::Copy => VectorFunction::Copy,
         Function::Checksum => VectorFunction::Checksum,
-        Function::Compress => VectorFunction::Compress,
-        Function::Decompress => VectorFunction::Decompress,
+        Function::Compress(_) => VectorFunction::Compress,
+        Function::Decompress(_) => VectorFunction::Decompress,
         Function::Nearest => VectorFunction::Nearest,
         Function::Search => VectorFunction::Search,
+    }
+}
+
+fn codec_of_wire(codec: Codec) -> VectorCodec {
+    match codec {
+        Codec::Zlib => VectorCodec::Zlib,
+        Codec::Lz4 => VectorCodec::Lz4,
+        Codec::Zstd => VectorCodec::Zstd,
     }
 }
 

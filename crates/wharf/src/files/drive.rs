@@ -19,7 +19,7 @@ use super::ImageError;
 use super::cached::{Command, Kept};
 use super::identity::Identity;
 use super::image::{NewImage, new_files};
-use crate::store::{Client, StoreOptions};
+use crate::store::{Client, StoreOptions, Turns};
 
 /// See the module. A drive on this thread runs while somebody waits for it.
 pub struct FileDrive {
@@ -78,6 +78,14 @@ impl FileDrive {
     pub fn let_links_leave(&self) {
         let client = self.recent.borrow().clone();
         *self.recent.borrow_mut() = client.with_links_leaving();
+    }
+
+    /// Lets other threads use a drive in another process while one waits for it. From now on each has its turn when it uses it, and is
+    /// given that by `turns`. With the drive's own cache ([`FileDrive::attach_omni`]) threads keep their turns.
+    pub fn share_among_threads(&self, turns: &'static Turns) {
+        if !self.uses_near() {
+            self.client.share_among_threads(turns);
+        }
     }
 
     /// Whether another process has the drive, and is gone.

@@ -78,7 +78,7 @@ pub use mount::Mount;
 pub use record::{Recorded, Summary};
 pub use server::{Server, Serving};
 pub use waiting::attach_in_time;
-pub use wharf_compute::{Function, Neighbour, check_program};
+pub use wharf_compute::{Codec, Function, Neighbour, check_program};
 pub use wharf_drive::config::TokenCheck;
 pub use wharf_files::locks::{LockKind, LockRange, LockSpace};
 pub use wharf_files::volume::Format;
@@ -86,7 +86,7 @@ pub use wharf_files::{
     Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, Special, StatFs, Written,
 };
 pub use wharf_host::stor::{Computed, HeldLock, LockRequest, Source, StepResult, Target, Vector};
-pub use wharf_wire::file::VectorFunction;
+pub use wharf_wire::file::{VectorCodec, VectorFunction};
 
 /// Why an image cannot be made, opened, checked or closed.
 #[derive(Debug, thiserror::Error)]

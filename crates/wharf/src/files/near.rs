@@ -15,6 +15,11 @@ impl FileDrive {
         self.has_elsewhere(DriveFeature::DeviceCache)
     }
 
+    /// Whether this process uses it.
+    pub(super) fn uses_near(&self) -> bool {
+        self.kept.has_near()
+    }
+
     /// Reads bytes that stay in the drive; gives how many, as far as the file goes.
     pub(super) fn read_near(
         &self,
@@ -51,16 +56,15 @@ impl FileDrive {
             return Ok(None);
         }
         self.make_room(cache);
-        let ended = self.done(client.write_near(handle, offset, data));
         let bytes = offset..offset + data.len() as u64;
-        if let Ok(found) = &ended {
-            cache.borrow_mut().note_near(handle, bytes, (*found, true));
-        }
-        let written = ended.map(|_| Written {
-            offset,
-            bytes: data.len() as u64,
+        let written = self.done_to_write(handle, data, async {
+            let found = client.write_near(handle, offset, data).await?;
+            cache.borrow_mut().note_near(handle, bytes, (found, true));
+            Ok(Written {
+                offset,
+                bytes: data.len() as u64,
+            })
         });
-        self.note_written(handle, data, &written);
         written.map(Some)
     }
 

@@ -22,8 +22,9 @@ impl Service for FileDrive {
             return Ok(known);
         }
         let client = self.as_caller(by);
+        let asked = self.ask_of(target);
         let found = self.done(client.stat(target));
-        self.learn(by, target, &found);
+        self.learn(by, target, &found, asked);
         found
     }
 
@@ -38,10 +39,11 @@ impl Service for FileDrive {
             return Ok(known);
         }
         let client = self.as_caller(by);
-        let asked = self.done(client.access(target, bits));
-        let answer = asked.map_err(|error| error.errno());
-        self.learn_access(by, target, bits, answer);
-        asked
+        let asked = self.ask_of(target);
+        let found = self.done(client.access(target, bits));
+        let answer = found.map_err(|error| error.errno());
+        self.learn_access(by, target, (bits, answer), asked);
+        found
     }
 
     async fn open(
@@ -53,12 +55,7 @@ impl Service for FileDrive {
     ) -> Result<Opened, FileError> {
         self.open_by_cache(by, at, flags)?;
         let client = self.as_caller(by);
-        let opened = self
-            .done(client.open(at, flags, mode))
-            .inspect_err(|error| {
-                self.learn_open(by, at, flags, error.errno());
-            })?;
-        self.note_opened(&opened, flags);
+        let opened = self.opened((by, at), flags, client.open(at, flags, mode))?;
         if flags.append {
             self.appending.borrow_mut().insert(opened.handle);
         }
@@ -67,9 +64,7 @@ impl Service for FileDrive {
 
     async fn truncate(&self, by: By<'_>, at: At<'_>, bytes: u64) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.truncate(at, bytes));
-        self.note_changed_by_path();
-        done
+        self.done_by_path(client.truncate(at, bytes))
     }
 
     async fn mkdir(&self, by: By<'_>, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
@@ -241,7 +236,7 @@ impl Service for FileDrive {
             Place::End => &data[..data.len().min(client.bytes_max())],
             Place::At(_) => data,
         };
-        let ended = self.done(async {
+        self.done_to_write(handle, data, async {
             match place {
                 Place::End => Ok(Written {
                     offset: client.append(handle, data).await?,
@@ -260,9 +255,7 @@ impl Service for FileDrive {
                     Ok(Written { offset, bytes })
                 }
             }
-        });
-        self.note_written(handle, data, &ended);
-        ended
+        })
     }
 
     async fn truncate_open(

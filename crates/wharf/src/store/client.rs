@@ -1,13 +1,9 @@
 //! What one thread of a program uses of a store.
 
-use std::future::poll_fn;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
 use wharf_host::boot::Ready;
 use wharf_host::design::{Client as DesignClient, Design, Statistics};
@@ -16,27 +12,17 @@ use wharf_host::error::IoError;
 use wharf_host::guest::SharedDesign;
 use wharf_host::span::Extent;
 use wharf_host::stor::{Credentials, Stor, StorClient};
+use wharf_runtime::clock::Clock;
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 use wharf_wire::dma::{DmaRegion, DmaSpace};
 use wharf_wire::file::{DriveKey, FileSystemLog};
 use wharf_wire::identify::{DriveFeature, FeatureSet};
-use wharf_wire::shared_queue::SharedQueue;
 
 use super::attach::{self, Attached};
 use super::listener::has_hung_up;
 use super::system::{Booted, ClientSlot, System};
+use super::turns::{Turns, Waiters, Way};
 use super::{Shared, StoreError, StoreOptions};
-
-/// How long who waits for a drive in another process does so awake, in nanoseconds. Then it sleeps until the drive wakes it, so that
-/// thousands that wait leave it the processors; and is awake for a moment.
-const AWAKE_NS: u64 = 200_000;
-const MOMENT_NS: u64 = 10_000;
-
-/// How long it sleeps before it looks whether that process is gone: a part of the time that it has waited so far, but so long at least,
-/// and at most.
-const SLEEP_PART: u32 = 4;
-const SLEEP_MIN: Duration = Duration::from_millis(1);
-const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// Where the drives run.
 enum Drives<D: Design> {
@@ -47,8 +33,9 @@ enum Drives<D: Design> {
     /// In another process, for as long as the connection is open.
     Elsewhere {
         connection: Arc<UnixStream>,
-        /// Its queue pairs, one for each drive.
-        queues: Vec<SharedQueue>,
+        /// To its first one: what is asked for files goes there.
+        way: Box<Way>,
+        waiters: Box<Waiters>,
         /// Who its owner says that this process is.
         credentials: Option<Credentials>,
         /// The number of its sharing.
@@ -158,8 +145,13 @@ impl<D: Design> Client<D> {
             design,
             bytes: ready.layout().pages() * 4096,
             drives: Some(Drives::Elsewhere {
+                way: Box::new(Way {
+                    queue: queues.into_iter().next().expect("there is a drive"),
+                    connection: connection.clone(),
+                    clock: Clock::start(),
+                }),
+                waiters: Box::default(),
                 connection,
-                queues,
                 credentials,
                 sharing,
                 features,
@@ -341,39 +333,20 @@ impl Client<Stor> {
         matches!(self.drives, Some(Drives::Elsewhere { .. }))
     }
 
+    /// Lets other threads use a drive in another process while one waits for it.
+    pub(crate) fn share_among_threads(&self, turns: &'static Turns) {
+        if let Some(Drives::Elsewhere { waiters, .. }) = &self.drives {
+            waiters.share(turns);
+        }
+    }
+
     /// Runs everything on this thread until `future` is done; none if the drive is in another process, which is gone.
     pub(crate) fn wait_while_served<F: Future>(&self, future: F) -> Option<F::Output> {
-        let Some(Drives::Elsewhere {
-            connection, queues, ..
-        }) = &self.drives
-        else {
+        let Some(Drives::Elsewhere { way, waiters, .. }) = &self.drives else {
             return Some(self.wait(future));
         };
-        // What is asked for files goes to one drive.
-        let queue = queues.first().expect("there is a drive");
-        self.inline.block_on(self.cpu, |cpu| async move {
-            let mut future = pin!(future);
-            let began_ns = cpu.now();
-            let mut awake_ns = AWAKE_NS;
-            loop {
-                let mut late = pin!(cpu.sleep_until(cpu.now() + awake_ns));
-                let ended = poll_fn(|context| match future.as_mut().poll(context) {
-                    Poll::Ready(done) => Poll::Ready(Some(done)),
-                    Poll::Pending => late.as_mut().poll(context).map(|()| None),
-                });
-                let Some(done) = ended.await else {
-                    let waited = Duration::from_nanos(cpu.now() - began_ns);
-                    let most = (waited / SLEEP_PART).clamp(SLEEP_MIN, SLEEP_MAX);
-                    self.inline.sleep_by(most, |time| queue.sleep(time));
-                    if has_hung_up(connection) {
-                        return None;
-                    }
-                    awake_ns = MOMENT_NS;
-                    continue;
-                };
-                return Some(done);
-            }
-        })
+        let wait = |task| waiters.wait(&self.inline, task, way);
+        self.inline.block_on_by(self.cpu, |_| future, wait)
     }
 
     /// Whether the drive is in another process that is gone.

@@ -19,6 +19,7 @@
 //! | `options.rs` | how large, where, how much cache |
 //! | `system.rs` | drives and their boot on a machine |
 //! | `client.rs` | what one thread uses |
+//! | `turns.rs` | what several threads use in turn, of a drive in another process |
 //! | `pages.rs` | pages used in place |
 //! | `clock.rs` | what time it is for a drive with files |
 //! | `guests.rs`, `descriptors.rs` | slots for clients in other processes, and what their end takes; what they take of the system |
@@ -43,6 +44,7 @@ mod pages;
 mod peer;
 mod sessions;
 mod system;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, channel};
@@ -72,6 +74,7 @@ use listener::{Listener, Orders, Welcome};
 pub use options::StoreOptions;
 pub use sessions::{SessionRow, new_key, revoke, sessions};
 use system::{Boot, ClientSlot, System};
+pub use turns::{Turn, Turns};
 
 /// Permission bits of a socket that only processes of the same user connect to, and root's.
 const OWN_USER: u32 = 0o600;

@@ -26,8 +26,8 @@ const METADATA_BYTES: u64 = 64 << 20;
 /// memory is taken before there are such changes.
 const JOURNAL_BYTES: u64 = 1 << 30;
 
-/// Entries of each queue by which files are asked for: one request is under way at a time.
-const FILES_DEPTH: u32 = 16;
+/// Entries of each queue by which files are asked for: threads of a process have so many commands under way, but one.
+const FILES_DEPTH: u32 = 64;
 
 /// How a store is opened. Start from [`StoreOptions::file`] or [`StoreOptions::memory`].
 #[derive(Debug, Clone)]

@@ -135,7 +135,22 @@ fn what_cannot_be_computed_is_said_in_a_line_and_leaves_nothing() {
         ),
         (
             &["decompress", "drive.img", "/text", "/out"],
-            "drive.img:/text: its bytes have no meaning for the function",
+            "drive.img:/text: its bytes are no zlib stream, or a damaged one",
+        ),
+        (
+            &["decompress", "drive.img", "/text", "/out", "--codec", "lz4"],
+            "drive.img:/text: its bytes are no lz4 stream, or a damaged one",
+        ),
+        (
+            &[
+                "decompress",
+                "drive.img",
+                "/text",
+                "/out",
+                "--codec",
+                "zstd",
+            ],
+            "drive.img:/text: its bytes are no zstd stream, or a damaged one",
         ),
         (
             &["compress", "drive.img", "/text", "/text"],
@@ -161,4 +176,48 @@ fn what_cannot_be_computed_is_said_in_a_line_and_leaves_nothing() {
     }
     let listed = place.ok(&["fs", "ls", "drive.img"]);
     assert_eq!(listed.trim(), "text");
+}
+
+#[test]
+fn each_codec_makes_what_its_own_program_reads() {
+    let place = with_image();
+    let text = "some words, and some more\n".repeat(9_000);
+    place.write("text", &text);
+    place.ok(&["fs", "cp", "text", "drive.img:/text"]);
+    for (codec, program) in [("lz4", "lz4"), ("zstd", "zstd")] {
+        for on in ["drive", "host"] {
+            let (small, back) = (format!("/{codec}-{on}"), format!("/{codec}-{on}-back"));
+            let by = |verb, from: &str, to: &str| {
+                place.ok(&[
+                    "compute",
+                    verb,
+                    "drive.img",
+                    from,
+                    to,
+                    "--codec",
+                    codec,
+                    "--on",
+                    on,
+                ]);
+            };
+            by("compress", "/text", &small);
+            by("decompress", &small, &back);
+            for name in [&small, &back] {
+                place.ok(&["fs", "cp", &format!("drive.img:{name}"), &name[1..]]);
+            }
+            let read = |name: &str| std::fs::read(place.path().join(&name[1..])).expect("a file");
+            assert!(read(&back) == text.as_bytes());
+            let expanded = Command::new(program)
+                .args(["-dcq", &small[1..]])
+                .current_dir(place.path())
+                .output();
+            match expanded {
+                Ok(expanded) => assert!(expanded.stdout == text.as_bytes(), "{program}"),
+                Err(_) => println!("skipped: there is no {program}"),
+            }
+        }
+        let read = |on| std::fs::read(place.path().join(format!("{codec}-{on}"))).expect("a file");
+        assert!(read("drive") == read("host"), "{codec}");
+    }
+    place.ok(&["fs", "check", "drive.img"]);
 }

@@ -9,10 +9,12 @@ mod file_system;
 mod locks;
 mod mistakes;
 mod mrc;
+mod oracle;
 mod output;
 mod programs;
 mod reports;
 mod reproduce;
+mod room;
 mod runs;
 #[path = "../support/schema.rs"]
 mod schema;
@@ -21,3 +23,4 @@ mod shared_mount;
 mod support;
 mod sweeps;
 mod tokens;
+mod volumes;

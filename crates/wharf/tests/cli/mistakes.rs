@@ -31,7 +31,7 @@ fn each_wrong_name_is_told_in_one_line() {
         (
             &["compare", "--designs", "direct,clok"],
             "--designs: no design 'clok'; nearest is 'clock' (known: direct, clock, scala, hardware, tri, kernel, falcon, kernel-dflush, scale, scale-dflush, \
-             indexless, ideal, improved-lru, lru, fifo, opencas, through, direct-disk, ext4-model, ext4-scale, stor, omni, all)",
+             indexless, ideal, improved-lru, lru, fifo, opencas, through, direct-disk, ext4-model, ext4-scale, nova, stor, omni, all)",
         ),
         (
             &["compare", "--drive", "scalla"],

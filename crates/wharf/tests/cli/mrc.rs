@@ -1,13 +1,11 @@
 //! `wharf mrc`: curves beside libCacheSim's, and what it says of wrong input.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::schema::fields;
-use crate::support::{Place, SAMPLE};
+use crate::support::{Place, SAMPLE, libcachesim, traces};
 
 /// Hits by libCacheSim, where Python has it. It reads our own format, and numbers pages as it comes by them.
 const LIBCACHESIM: &str = r##"
@@ -36,13 +34,6 @@ for name, kind in caches.items():
         rows.append([name, size, hits / len(pages)])
 print(json.dumps(rows))
 "##;
-
-/// Reference traces, if they are here.
-fn traces() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let folder = std::env::var_os("WHARF_TRACES").map_or_else(beside, PathBuf::from);
-    folder.is_dir().then_some(folder)
-}
 
 fn curves(place: &Place, arguments: &[&str]) -> Value {
     let told = place.ok(&[&["mrc"], arguments, &["--json"]].concat());
@@ -81,17 +72,9 @@ fn the_curves_of_the_sample_are_those_of_libcachesim() {
 /// The same of the reference traces, by a libCacheSim that is asked now.
 #[test]
 fn curves_of_reference_traces_are_those_of_libcachesim() {
-    let Some(folder) = traces() else {
-        return println!("skipped: no reference traces (set WHARF_TRACES)");
+    let (Some(folder), Some(python)) = (traces(), libcachesim()) else {
+        return;
     };
-    let python = |arguments: &[&str]| {
-        let mut command = Command::new("python3");
-        command.args(arguments).stdin(Stdio::null()).output()
-    };
-    let is_there = python(&["-c", "import libcachesim"]);
-    if !is_there.is_ok_and(|output| output.status.success()) {
-        return println!("skipped: Python has no libcachesim (pip install libcachesim)");
-    }
     let place = Place::new();
     for (name, sizes) in [
         ("umass/fin1.trace", ["312", "3115", "5840"]),
@@ -109,13 +92,7 @@ fn curves_of_reference_traces_are_those_of_libcachesim() {
         place.ok(&["trace", "convert", trace, converted]);
         let found = curves(&place, &[trace, "--sizes", &sizes.join(",")]);
         let told = python(&[&["-c", LIBCACHESIM, converted], &sizes[..]].concat());
-        let told = told.expect("Python runs");
-        assert!(
-            told.status.success(),
-            "{}",
-            String::from_utf8_lossy(&told.stderr)
-        );
-        let rows: Vec<(String, u64, f64)> = serde_json::from_slice(&told.stdout).expect("JSON");
+        let rows: Vec<(String, u64, f64)> = serde_json::from_str(&told).expect("JSON");
         assert_eq!(rows.len(), 21);
         for (policy, pages, expected) in rows {
             let found = ratio(&found, &policy, pages);

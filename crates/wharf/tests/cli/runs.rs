@@ -109,6 +109,7 @@ fn help_names_every_option_and_exit_code() {
         "--blkparse-action",
         "--columns",
         "--block-size",
+        "--volume",
         "--overlay",
         "--gauges",
         "--json",

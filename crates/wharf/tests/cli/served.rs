@@ -18,7 +18,7 @@ pub(crate) mod hostile;
 
 /// What a hostile process tries: all commands for files, and some for blocks.
 const SCRIBBLED: hostile::Target = hostile::Target {
-    depth: 16,
+    depth: 64,
     has_tokens: true,
     opcodes: &[
         0x00, 0x01, 0x02, 0x08, 0x09, 0x83, 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8,

@@ -11,6 +11,36 @@ pub(crate) const SAMPLE: &str = concat!(
     "/../../traces/sqlite-bank.trace.gz"
 );
 
+/// Reference traces, if they are here.
+pub(crate) fn traces() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let folder = std::env::var_os("WHARF_TRACES").map_or_else(beside, PathBuf::from);
+    if !folder.is_dir() {
+        println!("without reference traces (set WHARF_TRACES)");
+        return None;
+    }
+    Some(folder)
+}
+
+/// Runs a program of Python that has libCacheSim, and gives what it writes; nothing where it is absent.
+pub(crate) fn libcachesim() -> Option<impl Fn(&[&str]) -> String> {
+    let python = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(arguments).stdin(Stdio::null()).output()
+    };
+    let is_there = python(&["-c", "import libcachesim"]);
+    if !is_there.is_ok_and(|output| output.status.success()) {
+        println!("skipped: Python has no libcachesim (pip install libcachesim)");
+        return None;
+    }
+    Some(move |arguments: &[&str]| {
+        let told = python(arguments).expect("Python runs");
+        let said = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.success(), "{said}");
+        String::from_utf8(told.stdout).expect("text")
+    })
+}
+
 /// A comparison that takes no time.
 pub(crate) const QUICK: [&str; 9] = [
     "compare",
@@ -92,13 +122,30 @@ impl Place {
         self.refused_by(arguments, || self.within(bytes, arguments))
     }
 
+    /// The same with a file of the directory as standard input.
+    pub(crate) fn refused_within_reading(
+        &self,
+        bytes: u64,
+        name: &str,
+        arguments: &[&str],
+    ) -> String {
+        let file = || std::fs::File::open(self.path().join(name)).expect("it is there");
+        self.refused_by(arguments, || {
+            self.within_reading(bytes, arguments, file().into())
+        })
+    }
+
     /// Runs the program in an address space of so many bytes.
     pub(crate) fn within(&self, bytes: u64, arguments: &[&str]) -> Output {
+        self.within_reading(bytes, arguments, Stdio::null())
+    }
+
+    fn within_reading(&self, bytes: u64, arguments: &[&str], stdin: Stdio) -> Output {
         let limited = format!("ulimit -v {}; exec \"$@\"", bytes >> 10);
         let mut command = Command::new("sh");
         command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_wharf")]);
         command.args(arguments).current_dir(self.path());
-        command.stdin(Stdio::null()).output().expect("it runs")
+        command.stdin(stdin).output().expect("it runs")
     }
 
     fn refused_by(&self, arguments: &[&str], run: impl FnOnce() -> Output) -> String {

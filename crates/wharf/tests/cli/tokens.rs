@@ -20,7 +20,7 @@ use crate::file_system::with_image;
 use crate::support::{Place, code_and_stderr};
 
 /// Entries of a queue pair of a drive that is served.
-const DEPTH: u64 = 16;
+const DEPTH: u64 = 64;
 
 const TOKEN_INVALID: u16 = 0x7d1;
 const TOKEN_REVOKED: u16 = 0x7d3;

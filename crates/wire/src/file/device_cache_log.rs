@@ -8,7 +8,8 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 pub struct DeviceCacheLog {
     /// Version of this structure: [`DeviceCacheLog::VERSION`].
     pub version: u32,
-    pub(crate) reserved_4: u32,
+    /// Whether dirty pages are there after a loss of power: 1 if so, else 0.
+    pub is_protected: u32,
     /// Pages that there is room for.
     pub pages: u64,
     /// Most of them for one host.
@@ -35,7 +36,10 @@ pub struct DeviceCacheLog {
     pub displaced_pages: u64,
     /// How often there was no room for a page.
     pub no_room: u64,
-    pub(crate) reserved: [u64; 2],
+    /// Pages that a loss of power had left, and that were written to the media at power-up.
+    pub restored_pages: u64,
+    /// Those of these that could not be written, and are lost.
+    pub lost_pages: u64,
 }
 
 const _: () = assert!(size_of::<DeviceCacheLog>() == 128);

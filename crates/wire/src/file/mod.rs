@@ -68,7 +68,7 @@ pub use request::{GROUPS_MAX, LINKS_LEAVE, REQUEST_HEAD_BYTES, STAYS_ID, STAYS_M
 pub use transfer::{ByteTransfer, byte_transfer};
 pub use vector::{
     PlaceKind, STEP_DURABLE, STEP_KEEP, STEP_WHOLE, STEPS_MAX, StepOutcome, VECTOR_BUFFERS,
-    VECTOR_HEAD_BYTES, VectorFunction, VectorHead, VectorPlace, VectorStep,
+    VECTOR_HEAD_BYTES, VectorCodec, VectorFunction, VectorHead, VectorPlace, VectorStep,
 };
 
 /// The longest path, in bytes.

@@ -27,9 +27,9 @@ wire_enum! {
         Copy = 0 => "copy",
         /// CRC-32C: the value.
         Checksum = 1 => "checksum",
-        /// Into zlib, level 1.
+        /// Into a stream of a [`VectorCodec`].
         Compress = 2 => "compress",
-        /// Out of zlib.
+        /// Out of such a stream.
         Decompress = 3 => "decompress",
         /// The nearest vectors of 32-bit floating-point numbers.
         Nearest = 4 => "nearest",
@@ -37,6 +37,18 @@ wire_enum! {
         Search = 5 => "search",
         /// What the program does that the command names.
         Program = 6 => "program",
+    }
+}
+
+wire_enum! {
+    /// How bytes are compressed: the `count` of a step that does so, or expands.
+    pub enum VectorCodec: u8 {
+        /// zlib (RFC 1950), level 1.
+        Zlib = 0 => "zlib",
+        /// The frame format of LZ4.
+        Lz4 = 1 => "lz4",
+        /// Zstandard (RFC 8878), level 1.
+        Zstd = 2 => "zstd",
     }
 }
 
@@ -116,7 +128,8 @@ pub struct VectorStep {
     pub to_kind: u8,
     /// [`STEP_DURABLE`], [`STEP_KEEP`], [`STEP_WHOLE`].
     pub flags: u8,
-    /// Most results of `Nearest`, and of places of `Search`; a number that a program is given.
+    /// Most results of `Nearest`, and of places of `Search`; the [`VectorCodec`] of `Compress` and `Decompress`; a number that a program is
+    /// given.
     pub count: u32,
     /// Where in the command's buffer the vector or word begins.
     pub argument_offset: u32,
@@ -172,6 +185,11 @@ impl VectorStep {
     /// What it does, if that has a meaning.
     pub fn function(&self) -> Option<VectorFunction> {
         VectorFunction::from_raw(self.function)
+    }
+
+    /// How it compresses or expands, if that has a meaning: where its function does.
+    pub fn codec(&self) -> Option<VectorCodec> {
+        VectorCodec::from_raw(u8::try_from(self.count).ok()?)
     }
 
     /// Where bytes come from, if that has a meaning.

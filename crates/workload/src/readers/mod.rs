@@ -15,7 +15,7 @@ mod fio;
 mod fiu;
 mod lis;
 mod msr;
-mod oracle;
+pub(crate) mod oracle;
 mod spc;
 mod systor;
 mod tencent;
@@ -87,14 +87,14 @@ pub(crate) fn parser(format: Format, options: &ReadOptions) -> Box<dyn Parser> {
     }
 }
 
-/// The first line without which a format is not detected.
-pub(crate) fn required_header(format: Format) -> Option<&'static [u8]> {
+/// The first lines, without one of which a format is not detected; none if it has no header.
+pub(crate) fn required_headers(format: Format) -> &'static [&'static [u8]] {
     match format {
-        Format::Systor => Some(systor::HEADER),
-        Format::CloudPhysics => Some(cloudphysics::HEADER),
-        Format::Fio => Some(fio::HEADER),
-        Format::Wharf => Some(wharf::HEADER),
-        _ => None,
+        Format::Systor => &[systor::HEADER],
+        Format::CloudPhysics => &[cloudphysics::HEADER],
+        Format::Fio => &fio::HEADERS,
+        Format::Wharf => &[wharf::HEADER],
+        _ => &[],
     }
 }
 

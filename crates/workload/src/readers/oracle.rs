@@ -12,7 +12,7 @@ use crate::request::{Op, PAGE_BYTES, REQUEST_BYTES_MAX};
 pub(crate) const RECORD_BYTES: usize = 24;
 
 /// Pages that numbers stand for as they are.
-const PAGES_MAX: u64 = 1 << 44;
+pub(crate) const PAGES_MAX: u64 = 1 << 44;
 
 /// No trace has as many requests.
 const REQUESTS_MAX: i64 = 1 << 44;

@@ -35,7 +35,11 @@ pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<New
     let cpu = &cores[0].cpu;
     let kind = config.file_system.expect("the feature is on");
     let opens = async move {
-        let opened = open(&first, pages, kind, new, cache_bytes).await;
+        let mut opened = open(&first, pages, kind, new, cache_bytes).await;
+        if let Ok((fs, _)) = &opened {
+            let restored = firmware.near().restore(fs, new.is_some()).await;
+            opened = restored.map_err(OpenError::from).and(opened);
+        }
         firmware.opened(opened);
     };
     cpu.spawn("opens files", OnCpu::new(cpu, opens));

@@ -7,7 +7,10 @@
 //! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
 //! | `window.rs`, `by_window.rs` | pages of that cache which are loaded and stored without a command |
 //! | `near.rs` | the same by way of the drive's cache; its budgets are walls, and it moves the bytes that are asked for alone |
+//! | `epochs.rs` | a sync ends beside one who writes without an end, and writes what was dirty when it began |
+//! | `protected.rs` | what was written to it is there after power cuts if it is protected, and else what was synced |
 //! | `vector.rs` | functions of bytes give what their definitions say; whatever a vector says, nothing of others is seen or harmed |
+//! | `codecs.rs` | the drive compresses as a host does, and what is no stream of a codec is refused |
 //! | `vector_cuts.rs` | what the steps of a vector made durable outlives a power cut, in their order |
 //! | `wasm.rs` | a program does what it says, or is stopped with a reason; reads go on beside it |
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
@@ -24,7 +27,9 @@
 
 mod asker;
 mod by_window;
+mod codecs;
 mod coming_and_going;
+mod epochs;
 mod first;
 mod leases;
 mod locks;
@@ -34,6 +39,7 @@ mod noise;
 mod own_memory;
 mod pages;
 mod programs;
+mod protected;
 mod random;
 mod subject;
 mod support;

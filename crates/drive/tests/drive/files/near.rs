@@ -89,6 +89,7 @@ fn with_cache<F: Future<Output = ()> + 'static>(
 pub fn alike(program: &[Step], home: Home, pages: u64, seed: u64) -> Result<(), Difference> {
     let mut config = home.config(1 + seed as u32 % 3, 4_000);
     config.memory.near_bytes = pages * PAGE;
+    config.memory.protected = seed % 5 == 2;
     let has_window = (seed / 9).is_multiple_of(2);
     if has_window {
         config.link.kind = LinkKind::Cxl;

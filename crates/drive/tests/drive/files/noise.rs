@@ -130,6 +130,7 @@ fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
         let mut config = config(1 + seed as u32 % 3, 2_000);
         // Its cache is full soon, or never.
         config.memory.near_bytes = [32 << 10, 4 << 20][seed as usize % 2];
+        config.memory.protected = seed / 2 == 1;
         config.link.kind = LinkKind::Cxl;
         let mut rig = new_rig(config);
         rig.queues_per_client = 2;

@@ -21,6 +21,11 @@ impl Turns {
         }
     }
 
+    /// Whether that turn is over.
+    pub fn is_past(&self, turn: u64) -> bool {
+        self.0.load(Ordering::SeqCst) > turn
+    }
+
     pub fn pass(&self, turn: u64) {
         self.0.store(turn, Ordering::SeqCst);
     }

@@ -83,6 +83,11 @@ impl Rig {
         self.drive = Some(drive.with_new_files(new));
     }
 
+    /// The drive, which is off.
+    pub fn drive(&self) -> Option<&Drive> {
+        self.drive.as_ref()
+    }
+
     /// The drive's configuration.
     pub fn config(&self) -> &DriveConfig {
         &self.config
@@ -177,6 +182,7 @@ impl Rig {
     pub fn inspect(&mut self, mut look: impl FnMut(u32, &mut Ftl)) {
         let drive = self.drive.take().expect("the drive is off");
         let persistent = drive.persistent().cloned();
+        let kept = drive.kept().clone();
         let media = drive.into_media();
         let plan = self.config.plan().expect("it was built");
         let open = |(core, media): (u32, AnyMedia)| {
@@ -188,7 +194,7 @@ impl Rig {
         };
         let media = (0..).zip(media).map(open).collect();
         let drive = Drive::with_media(self.config.clone(), media).expect("it was built");
-        self.drive = Some(drive.with_persistent(persistent));
+        self.drive = Some(drive.with_persistent(persistent).with_kept(kept));
     }
 
     /// Reads every page of the namespace below the firmware. One that is allocated and zeros is [`HELD_ZEROS`].

@@ -84,6 +84,7 @@ impl FilesOfDrive {
             .collect();
         let inner = &self.client.inner;
         let command = command.with_token(inner.access.token());
+        inner.kernel_path.get().submit(&inner.cpu, 1);
         let lane = inner.lanes.place(about);
         let group = lane.driver.groups().open();
         let slot = lane.driver.reserve().await;
@@ -163,6 +164,7 @@ impl Commands {
         let mut moved = 0;
         if let Some((group, lane)) = &part.sent {
             let ended = group.wait(cpu).await;
+            self.client.inner.kernel_path.get().complete(cpu, 1);
             self.client.inner.lanes.end(*lane);
             let ended = ended.map_err(|error| meaning(error, group.last_result()));
             let result = ended.map_err(|error| as_io(error, part.offset))?;

@@ -8,6 +8,7 @@ use super::backing::as_file_error;
 use super::data::PAGE;
 use super::opened::{ALL, OpenFile};
 use super::thread::Cached;
+use crate::error::IoError;
 use crate::files::FileError;
 use crate::span::Extent;
 
@@ -26,7 +27,8 @@ impl Cached {
         let first = extent.first_page();
         let range = (first, first + extent.pages() - 1);
         self.write_pages(slot, range).await?;
-        let dropped = self.local.discard(slot, range).await;
+        // Whoever syncs the file is not kept out, and may have a pin on a page.
+        let dropped = self.local.expel(slot, range).await;
         dropped.map_err(as_file_error)
     }
 
@@ -91,10 +93,17 @@ impl Cached {
         punch.await
     }
 
-    /// Makes a file durable.
+    /// Has the drive have the pages that a file has now, once each at most: what comes behind its end meanwhile is not waited for. So this
+    /// ends beside one who goes on writing.
+    async fn write_file(&self, slot: u32) -> Result<(), IoError> {
+        let last = self.node(slot).extent().div_ceil(PAGE).max(1) - 1;
+        self.local.write_and_wait(slot, (0, last)).await
+    }
+
+    /// Makes a file durable. Of its pages in the drive's cache those are written that are dirty when the command comes.
     pub(super) async fn sync(&self, file: &OpenFile, what: Sync) -> Result<(), FileError> {
         let failures = || self.process.shared.failures_of(file.slot);
-        let written = self.local.write_and_wait(file.slot, ALL);
+        let written = self.write_file(file.slot);
         let written = file.told.report(failures, written).await;
         self.local.counters().flushes.add(1);
         written.map_err(as_file_error)?;
@@ -105,7 +114,7 @@ impl Cached {
     pub(super) async fn write_back_all(&self) -> Result<(), FileError> {
         let mut outcome = Ok(());
         for slot in 0..self.process.shared.files_used() {
-            outcome = outcome.and(self.local.write_and_wait(slot, ALL).await);
+            outcome = outcome.and(self.write_file(slot).await);
         }
         outcome.map_err(as_file_error)
     }

@@ -195,6 +195,7 @@ impl FileClient for StorFiles {
         let cached = self.cached.as_ref()?;
         let file = cached.find_file(handle)?;
         let read = cached.read_at_once(&file, extent, out)?;
+        self.client.entered();
         Some(read.bytes)
     }
 
@@ -204,7 +205,11 @@ impl FileClient for StorFiles {
             return false;
         };
         let file = cached.find_file(handle);
-        file.is_some_and(|file| cached.write_at_once(&file, extent, data))
+        let is_written = file.is_some_and(|file| cached.write_at_once(&file, extent, data));
+        if is_written {
+            self.client.entered();
+        }
+        is_written
     }
 
     async fn append(&self, handle: Handle, bytes: u64, data: &[u8]) -> Result<Appended, FileError> {

@@ -54,7 +54,6 @@ impl Process {
             cache_bytes: host_bytes / u64::from(processes),
             clients: own.threads.min(config.clients),
             guests: 0,
-            in_kernel: false,
             ..*config
         };
         let shape = Shape {

@@ -59,7 +59,7 @@ fn runs_are_of_the_figures_paper_and_a_trace_takes_the_place_of_every_workload()
 }
 
 /// Panels, cells, claims, terms of claims and runs of every figure.
-const SIZES: [(&str, [usize; 5]); 72] = [
+const SIZES: [(&str, [usize; 5]); 76] = [
     ("scala/fig4a", [1, 20, 3, 7, 10]),
     ("scala/fig4b", [1, 16, 2, 2, 8]),
     ("scala/fig5a", [2, 22, 6, 6, 2]),
@@ -113,12 +113,15 @@ const SIZES: [(&str, [usize; 5]); 72] = [
     ("stor/fig8", [1, 32, 2, 8, 32]),
     ("stor/fig-placement", [1, 20, 2, 2, 20]),
     ("stor/fig-tokens", [1, 6, 1, 1, 6]),
+    ("omni/fig1a", [1, 8, 4, 4, 8]),
+    ("omni/table2", [1, 6, 1, 1, 6]),
     ("omni/fig1b", [1, 4, 1, 1, 2]),
     ("omni/fig4", [4, 72, 4, 96, 72]),
     ("omni/table3", [1, 6, 4, 4, 3]),
     ("omni/fig5", [2, 30, 3, 10, 30]),
     ("omni/fig6", [2, 24, 2, 4, 24]),
     ("omni/fig7a", [1, 36, 4, 24, 36]),
+    ("omni/fig7b", [1, 50, 2, 11, 5]),
     ("omni/fig8", [1, 5, 3, 3, 5]),
     ("omni/fig9a", [1, 30, 3, 18, 30]),
     ("omni/fig9b", [1, 30, 3, 18, 30]),
@@ -131,6 +134,7 @@ const SIZES: [(&str, [usize; 5]); 72] = [
     ("omni/fig-link", [2, 30, 1, 1, 30]),
     ("omni/fig-read-fill", [1, 8, 1, 1, 8]),
     ("omni/fig-without", [1, 15, 3, 5, 15]),
+    ("omni/fig-kernel", [1, 25, 3, 15, 25]),
     ("omni/fig-longer", [2, 24, 2, 2, 24]),
 ];
 

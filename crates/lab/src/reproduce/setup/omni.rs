@@ -13,6 +13,7 @@ use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
 use crate::input::ClientRule;
 use crate::reproduce::run::{Device, Mode, OmniMode, Run};
 use crate::reproduce::runs::Gap;
+use crate::reproduce::variant::NOVA;
 
 /// Requests under way of a thread.
 pub(super) const DEPTH: u32 = 1;
@@ -108,6 +109,10 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
             "drive.geometry.blocks_per_plane={}",
             rows.max(ROWS_MIN)
         )],
+        // What the host has in the place of the drive is as large.
+        false if run.design == NOVA.design => {
+            vec![format!("drive.geometry.blocks_per_plane={rows}")]
+        }
         false => vec![
             // Beside as much flash, which nobody writes.
             format!("drive.geometry.blocks_per_plane={rows}"),
@@ -156,7 +161,7 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         _ => None,
     };
     let (caches, read_fill) = match mode {
-        Some(OmniMode::HostAlone) => ("host", "host"),
+        Some(OmniMode::HostAlone | OmniMode::PageCache) => ("host", "host"),
         Some(OmniMode::NoCache) => ("none", "host"),
         Some(OmniMode::PaperReads) => ("both", "paper"),
         _ => ("both", "host"),
@@ -176,10 +181,11 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         Some(OmniMode::NoCache | OmniMode::DriveComputes) => "drive",
         Some(OmniMode::PresenceComputes) => "presence",
         Some(OmniMode::DataComputes) => "data",
-        Some(OmniMode::ExecComputes) => "exec",
+        Some(OmniMode::ExecComputes | OmniMode::PageCache) => "exec",
         _ => "dynamic",
     };
     let sets = [
+        format!("host.in_kernel={}", run.in_kernel),
         format!("design.omni.compute={compute}"),
         format!("design.omni.epoch_ns={epoch_ns}ns"),
         format!("host.cache={cache_bytes}"),
@@ -266,6 +272,8 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wharf_host::nova::NovaConfig;
+
     use crate::reproduce::setup::SCALE_MAX;
     use crate::reproduce::variant::OMNI;
 
@@ -284,6 +292,23 @@ mod tests {
             assert!(drive.geometry.pages() * 4096 > data_bytes(scale) * 5 / 4);
             host(scale, &run).unwrap();
         }
+    }
+
+    #[test]
+    fn the_hosts_memory_is_as_large_as_the_drives_with_the_same_modules() {
+        let scale = Scale::new(1024).unwrap();
+        let nova = drive(scale, &NOVA.on_private_files("random reads")).unwrap();
+        let memory = drive(scale, &OMNI.on_private_files("random reads")).unwrap();
+        let memory = memory.persistent_memory;
+        assert!(nova.namespace_pages() * 4096 >= memory.bytes * 9 / 10);
+        let modules = NovaConfig {
+            load_ns: memory.load_ns,
+            store_ns: memory.store_ns,
+            load_mb_s: memory.load_mb_s,
+            store_mb_s: memory.store_mb_s,
+            modules: memory.modules,
+        };
+        assert_eq!(modules, NovaConfig::default());
     }
 
     #[test]

@@ -167,6 +167,7 @@ struct Pending {
 /// One thread at work.
 struct Worker<'a> {
     run: &'a Run<'a>,
+    /// Before the buffers, which outlive it.
     way: Box<dyn Way + 'a>,
     requests: Requests,
     /// Buffers that are not on their way.
@@ -180,7 +181,12 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(run: &'a Run<'a>, thread: u32, way: Box<dyn Way + 'a>, failed: &'a AtomicBool) -> Self {
+    fn new(
+        run: &'a Run<'a>,
+        thread: u32,
+        mut way: Box<dyn Way + 'a>,
+        failed: &'a AtomicBool,
+    ) -> Self {
         let nothing = Request {
             is_read: true,
             block: 0,
@@ -194,11 +200,13 @@ impl<'a> Worker<'a> {
             began_ns: 0,
             least: vec![0; run.job.block_pages() as usize],
         };
+        let mut free: Vec<Slot> = (0..run.depth as usize).map(slot).collect();
+        way.meet(&mut free);
         Worker {
             run,
             way,
             requests: Requests::new(run.job, run.round, thread),
-            free: (0..run.depth as usize).map(slot).collect(),
+            free,
             pending: (0..run.depth).map(pending).collect(),
             ended: Vec::new(),
             failed,

@@ -19,6 +19,9 @@ pub(super) type Outcome = Result<(), String>;
 
 /// One thread's way to the file.
 pub(super) trait Way {
+    /// Is told of all buffers that requests will have, before the first one. They outlive the way.
+    fn meet(&mut self, _slots: &mut [Slot]) {}
+
     /// Begins a read or write of all of a slot's buffer at byte `offset`. The buffer is the way's until
     /// [`Way::end`] gives it back.
     fn begin(&mut self, slot: Slot, op: Op, offset: u64);
@@ -220,6 +223,14 @@ struct Rings {
 }
 
 impl Way for Rings {
+    fn meet(&mut self, slots: &mut [Slot]) {
+        let buffers = slots.iter_mut().map(|slot| Segment::of(&mut slot.buffer));
+        let buffers: Vec<Segment> = buffers.collect();
+        // SAFETY: they outlive the way, and so the channel. Should a panic end one before, the kernel keeps its pages until the
+        // channel is gone, and nothing is under way to them.
+        unsafe { self.channel.register(&buffers) };
+    }
+
     fn begin(&mut self, slot: Slot, op: Op, offset: u64) {
         let index = slot.index;
         let slot = self.slots[index].insert(slot);

@@ -25,10 +25,16 @@ const REQUESTS: u64 = 200_000;
 /// Memory for a request in bytes: itself, and its place with its client.
 const REQUEST_BYTES: u64 = 64;
 
+/// Requests of a trace that memory has room for: how many it has shows when it has been read.
+pub(in crate::cli) fn requests_room() -> u64 {
+    room::room_bytes() / REQUEST_BYTES
+}
+
 /// The workload by its name: a file if there is one, else a generator or a profile.
 pub(super) fn workload(args: &Args, seed: u64, unit_bytes: u64) -> Result<Input, Failure> {
     let options = ReadOptions {
         requests_max: args.requests,
+        requests_room: Some(requests_room()),
         ..args.reading.options()?
     };
     let layout = if args.overlay {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use wharf_lab::config::parse_bytes;
 
-use super::{Failure, input, print};
+use super::{Failure, input, print, room};
 use crate::files::{self, Format, ImageError, Mount, NewImage};
 use crate::store::StoreError;
 
@@ -118,6 +118,7 @@ fn make(image: &Path, size: &str, format: &str) -> Result<(), Failure> {
             .expect("only names of formats are taken"),
         ..NewImage::of_bytes(bytes)
     };
+    room::check_sparse([(image, bytes)], "give a smaller --size")?;
     files::make(image, &new).map_err(|error| failure(image, &error))?;
     let mount = open(image)?;
     let space = mount.space();

@@ -19,7 +19,7 @@
 //! its end (a read or a write of several pages: each page). For a read of what is kept this is the instant of the
 //! look: the drive writes 0 before a change by another takes effect, so none had when the number was there. If a write of another process had
 //! ended before the read began, whoever knows that (by a pipe, by memory, by the clock) has it from after the completion, which the drive released after it had
-//! written 0: the look finds 0. One look is enough: the pages are this process's own memory, used by one thread at a time, and what the drive
+//! written 0: the look finds 0. One look is enough: the pages are this process's own memory, used by one thread at a time (`turns.rs` of the store), and what the drive
 //! tells while they are copied is of changes that take effect after the look. The word is looked at again only for what comes by a command.
 //!
 //! What others change and `accessed_ns` and `stored_bytes` alone tell of may show later.
@@ -29,6 +29,7 @@
 //! | `leased.rs` | what is known of files, and whether it is so |
 //! | `frames.rs` | pages, and which one makes room |
 //! | `writes.rs` | what was written, and the drive has not taken yet |
+//! | `together.rs` | what threads ask for while others change it |
 //! | `pause.rs` | when a lease is asked for again that others end again and again |
 //! | `names.rs` | what paths lead to |
 //! | `near/` | what the drive has in its own memory, where this process uses both |
@@ -40,6 +41,7 @@ mod leased;
 mod names;
 mod near;
 mod pause;
+mod together;
 mod writes;
 
 use wharf_files::{Attributes, Handle, Kind, OpenFlags, Place, Written};
@@ -50,6 +52,7 @@ use frames::{Frames, PAGE};
 use leased::{FILES_MAX, Files, Known};
 pub(super) use names::{Answer, Names};
 use near::Near;
+pub(super) use together::{Asked as Question, Part, Together};
 use writes::{Asked, Writes};
 
 /// See the [module](self).
@@ -58,6 +61,7 @@ pub(super) struct Cache {
     frames: Frames,
     writes: Writes,
     pub(super) names: Names,
+    pub(super) together: Together,
     /// Where pages are in the drive's memory too.
     near: Option<Near>,
     /// What is open, by the index of its handle.
@@ -139,6 +143,7 @@ impl Cache {
             writes: Writes::new(words, 1),
             frames: Frames::new(((bytes / PAGE as u64) as usize).max(256)),
             names: Names::new(words.word(FILES_MAX)),
+            together: Together::default(),
             near: None,
             opened: Vec::new(),
             counts: CacheCounts::default(),
@@ -150,7 +155,13 @@ impl Cache {
     }
 
     /// Something was opened; its attributes were asked for then.
-    pub(super) fn opened(&mut self, handle: Handle, found: &Attributes, flags: OpenFlags) {
+    pub(super) fn opened(
+        &mut self,
+        handle: Handle,
+        found: &Attributes,
+        flags: OpenFlags,
+        asked: Question,
+    ) {
         let index = handle.index as usize;
         if self.opened.len() <= index {
             self.opened.resize(index + 1, Opened::default());
@@ -165,7 +176,9 @@ impl Cache {
             number: found.number,
         };
         // The drive was asked while the lease lasted.
-        if let Some(file) = self.files.valid(place, found.number) {
+        if self.together.is_so(asked)
+            && let Some(file) = self.files.valid(place, found.number)
+        {
             file.attributes = Some(*found);
         }
     }
@@ -205,6 +218,9 @@ impl Cache {
         let Some(open) = self.open(handle) else {
             return Step::NoLease;
         };
+        if self.together.changes_file(open.number) {
+            return Step::NoLease;
+        }
         let Some(file) = self.files.valid(open.place, open.number) else {
             return Step::NoLease;
         };
@@ -244,12 +260,20 @@ impl Cache {
         Step::Done(done.max(from))
     }
 
-    /// Whether pages that have come are still so; if not they are not to be kept.
-    pub(super) fn is_so(&mut self, missing: &Missing) -> bool {
-        self.counts.misses += 1;
+    /// Whether pages that were asked for and have come are still so; if not they are not to be kept.
+    pub(super) fn is_so(&mut self, missing: &Missing, asked: Question) -> bool {
+        if !self.together.is_so(asked) {
+            return false;
+        }
         let place = self.files.place(missing.number);
         let file = place.and_then(|place| self.files.valid(place, missing.number));
         file.is_some_and(|file| file.version == missing.version)
+    }
+
+    /// Pages that are missing are asked for.
+    pub(super) fn ask_for(&mut self, missing: &Missing) -> Question {
+        self.counts.misses += 1;
+        self.together.ask(Some(missing.number))
     }
 
     /// Keeps a page that has come; behind its bytes are zeros.
@@ -269,14 +293,19 @@ impl Cache {
         self.files.ask(place)
     }
 
-    /// What was answered.
-    pub(super) fn answered(&mut self, handle: Handle, answer: &Leased) {
+    /// What was answered. If this process has changed the file since, it is to be asked for again.
+    pub(super) fn answered(&mut self, handle: Handle, answer: &Leased, asked: Question) {
         let Some(open) = self.open(handle) else {
             return;
         };
         self.counts.leases += u64::from(answer.lease != 0);
-        if answer.attributes.number == open.number {
+        // Another file may have its place by now.
+        let has_place = self.files.place(open.number) == Some(open.place);
+        if answer.attributes.number == open.number && has_place {
             self.files.answered(open.place, answer);
+            if !self.together.is_so(asked) {
+                self.files.forget(open.number);
+            }
         }
     }
 
@@ -284,6 +313,9 @@ impl Cache {
     #[inline]
     pub(super) fn attributes(&mut self, handle: Handle) -> Option<Attributes> {
         let open = self.open(handle)?;
+        if self.together.changes_file(open.number) {
+            return None;
+        }
         let file = self.files.valid(open.place, open.number)?;
         let known = file.attributes?;
         file.is_used = true;
@@ -293,6 +325,9 @@ impl Cache {
 
     /// Attributes of the regular file of this number, if they are known.
     pub(super) fn attributes_of(&mut self, number: u64) -> Option<Attributes> {
+        if self.together.changes_file(number) {
+            return None;
+        }
         let place = self.files.place(number)?;
         let file = self.files.valid(place, number)?;
         file.is_used |= file.attributes.is_some();
@@ -305,8 +340,9 @@ impl Cache {
     }
 
     /// Attributes of a regular file that a path led to just now.
-    pub(super) fn learn_of(&mut self, found: &Attributes) {
-        if let Some(place) = self.files.place(found.number)
+    pub(super) fn learn_of(&mut self, found: &Attributes, asked: Question) {
+        if self.together.is_so(asked)
+            && let Some(place) = self.files.place(found.number)
             && let Some(file) = self.files.valid(place, found.number)
         {
             file.attributes = Some(*found);
@@ -317,14 +353,18 @@ impl Cache {
     #[inline]
     pub(super) fn bytes(&mut self, handle: Handle) -> Option<u64> {
         let open = self.open(handle)?;
+        if self.together.changes_file(open.number) {
+            return None;
+        }
         let file = self.files.valid(open.place, open.number)?;
         file.is_used = true;
         Some(file.bytes)
     }
 
     /// Attributes that the drive was asked for just now.
-    pub(super) fn learn(&mut self, handle: Handle, found: &Attributes) {
-        if let Some(open) = self.open(handle)
+    pub(super) fn learn(&mut self, handle: Handle, found: &Attributes, asked: Question) {
+        if self.together.is_so(asked)
+            && let Some(open) = self.open(handle)
             && let Some(file) = self.files.valid(open.place, open.number)
         {
             file.attributes = Some(*found);
@@ -373,6 +413,9 @@ impl Cache {
         // One of no bytes changes nothing, and may be refused all the same.
         let may = |open: &Opened| open.writes && !data.is_empty();
         let open = self.open(handle).filter(may)?;
+        if self.together.changes_file(open.number) {
+            return None;
+        }
         let at = self.files.place(open.number)?;
         let file = self.files.valid(at, open.number)?;
         let asked = Asked {
@@ -389,6 +432,7 @@ impl Cache {
             return None;
         }
         self.counts.writes += 1;
+        self.together.note(Part::File(open.number));
         if let Some(known) = &mut file.attributes {
             (known.modified_ns, known.changed_ns) = (now_ns, now_ns);
             known.bytes = known.bytes.max(asked.offset + data.len() as u64);
@@ -405,11 +449,22 @@ impl Cache {
         let Some(open) = self.open(handle) else {
             return;
         };
+        if self.together.changes_file(open.number) {
+            // Whichever of the two the drive did first.
+            return self.files.forget(open.number);
+        }
         let place = self.files.place(open.number);
         let file = place.and_then(|place| self.files.valid(place, open.number));
         if let Some(file) = file.filter(|_| !data.is_empty()) {
             file.attributes = None;
             put(file, &mut self.frames, offset, data);
+        }
+    }
+
+    /// It has changed the bytes of an open file in another way, or perhaps has.
+    pub(super) fn changed(&mut self, handle: Handle) {
+        if let Some(number) = self.number(handle) {
+            self.forget(number);
         }
     }
 

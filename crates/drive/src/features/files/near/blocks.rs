@@ -2,6 +2,9 @@
 //!
 //! Nothing here waits. A page is *coming* while its bytes are brought, and *there* then; one that is dirty is clean from the
 //! moment at which its bytes are copied to be written, and dirty again if that fails.
+//!
+//! Dirty pages have the *epoch* in which they became so. Whoever has what is dirty now written begins a new one, and leaves pages of the new
+//! one to others: its work ends, however busily others write meanwhile.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,6 +31,19 @@ struct Block {
     is_dirty: bool,
     /// What it was is being written to the file.
     is_written: bool,
+    /// When it became dirty.
+    dirty_in: Epoch,
+    /// When what is being written did.
+    written_in: Epoch,
+}
+
+/// A time between two at which somebody has begun to write what was dirty then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Epoch(u64);
+
+impl Epoch {
+    /// None is later.
+    pub(super) const LAST: Epoch = Epoch(u64::MAX);
 }
 
 /// A file that has a place.
@@ -59,6 +75,8 @@ pub(super) struct Blocks {
     changing: FxHashMap<u64, Vec<Range<u64>>>,
     /// What hosts may load, by the page of memory.
     shown: FxHashMap<u32, FilePage>,
+    /// What becomes dirty now is of this one.
+    epoch: Epoch,
 }
 
 /// Neighbouring pages: the first one, and where they are.
@@ -84,7 +102,15 @@ impl Blocks {
             host_max,
             changing: FxHashMap::default(),
             shown: FxHashMap::default(),
+            epoch: Epoch::default(),
         }
+    }
+
+    /// Begins a new epoch; gives the one that has ended.
+    pub(super) fn end_epoch(&mut self) -> Epoch {
+        let ended = self.epoch;
+        self.epoch = Epoch(ended.0 + 1);
+        ended
     }
 
     /// Somebody is to change pages of a file by another way; false if one of them is here, or coming.
@@ -186,6 +212,8 @@ impl Blocks {
             is_there: false,
             is_dirty: false,
             is_written: false,
+            dirty_in: Epoch::default(),
+            written_in: Epoch::default(),
         };
         assert!(
             !self.is_changing(number, page),
@@ -203,9 +231,12 @@ impl Blocks {
 
     /// A page that is there has changed.
     pub(super) fn mark_dirty(&mut self, number: u64, page: u64) {
+        let epoch = self.epoch;
         self.change(number, page, |block| {
             assert!(block.is_there, "what is dirty is there");
-            block.is_dirty = true;
+            if !block.is_dirty {
+                (block.is_dirty, block.dirty_in) = (true, epoch);
+            }
         });
     }
 
@@ -283,17 +314,18 @@ impl Blocks {
             .collect()
     }
 
-    /// Of a range, the first neighbours that are dirty, `most` of them at most: they are clean, and being written, from now on.
+    /// Of a range, the first neighbours that were dirty in an epoch, `most` of them at most: they are clean, and being written, from now on.
     pub(super) fn begin_writing(
         &mut self,
         number: u64,
         range: &Range<u64>,
         most: usize,
+        epoch: Epoch,
     ) -> Option<Dirty> {
         let file = self.files.get_mut(&number)?;
         let mut found: Option<Dirty> = None;
         for (page, block) in file.pages.range_mut(range.clone()) {
-            let may = block.is_dirty && !block.is_written;
+            let may = block.is_dirty && !block.is_written && block.dirty_in <= epoch;
             match &mut found {
                 None if !may => continue,
                 None => {
@@ -310,6 +342,7 @@ impl Blocks {
                 }
             }
             (block.is_dirty, block.is_written) = (false, true);
+            block.written_in = block.dirty_in;
         }
         found
     }
@@ -319,16 +352,28 @@ impl Blocks {
         for page in run.range() {
             self.change(number, page, |block| {
                 block.is_written = false;
-                block.is_dirty |= !is_done;
+                if !is_done {
+                    (block.is_dirty, block.dirty_in) = (true, block.written_in);
+                }
             });
         }
     }
 
-    /// Whether pages of a range are being written.
-    pub(super) fn is_writing(&self, number: u64, range: &Range<u64>) -> bool {
+    /// Whether pages of a range that were dirty in an epoch are being written.
+    pub(super) fn is_writing(&self, number: u64, range: &Range<u64>, epoch: Epoch) -> bool {
         let file = self.files.get(&number).into_iter();
         let mut blocks = file.flat_map(|file| file.pages.range(range.clone()));
-        blocks.any(|(_, block)| block.is_written)
+        blocks.any(|(_, block)| block.is_written && block.written_in <= epoch)
+    }
+
+    /// All that is dirty, or being written: file, page, and where it is.
+    pub(super) fn unwritten(&self) -> Vec<(u64, u64, u32)> {
+        let files = self.files.iter().filter(|(_, file)| file.unwritten > 0);
+        let pages = files.flat_map(|(number, file)| {
+            let unwritten = file.pages.iter().filter(|(_, block)| block.is_unwritten());
+            unwritten.map(|(page, block)| (*number, *page, block.memory))
+        });
+        pages.collect()
     }
 
     /// Whether pages of a file are dirty, or being written.
@@ -429,21 +474,63 @@ mod tests {
     #[test]
     fn neighbours_are_written_together_and_are_dirty_again_if_that_fails() {
         let mut blocks = with(&[1, 2, 3, 5]);
-        let first = blocks.begin_writing(3, &(0..9), 2).unwrap();
+        let first = blocks.begin_writing(3, &(0..9), 2, Epoch::LAST).unwrap();
         assert_eq!(first.range(), 1..3);
-        let second = blocks.begin_writing(3, &(0..9), 2).unwrap();
+        let second = blocks.begin_writing(3, &(0..9), 2, Epoch::LAST).unwrap();
         assert_eq!(second.range(), 3..4);
-        assert_eq!(blocks.begin_writing(3, &(0..5), 2), None);
-        assert!(blocks.is_writing(3, &(0..9)) && !blocks.is_writing(3, &(4..9)));
+        assert_eq!(blocks.begin_writing(3, &(0..5), 2, Epoch::LAST), None);
+        let is_writing = |pages: Range<u64>| blocks.is_writing(3, &pages, Epoch::LAST);
+        assert!(is_writing(0..9) && !is_writing(4..9));
         assert!(blocks.is_unwritten_in(3, &(1..2)) && blocks.is_unwritten_in(3, &(5..6)));
         assert!(!blocks.is_unwritten_in(3, &(4..5)) && !blocks.is_unwritten_in(4, &(0..9)));
         // What changes meanwhile is dirty, and is written once more.
         blocks.mark_dirty(3, 1);
         blocks.end_writing(3, &first, true);
         blocks.end_writing(3, &second, false);
-        let again = |blocks: &mut Blocks| blocks.begin_writing(3, &(0..4), 9).unwrap().range();
+        let again = |blocks: &mut Blocks| {
+            let begun = blocks.begin_writing(3, &(0..4), 9, Epoch::LAST);
+            begun.unwrap().range()
+        };
         assert_eq!(again(&mut blocks), 1..2);
         assert_eq!(again(&mut blocks), 3..4);
+    }
+
+    #[test]
+    fn what_becomes_dirty_after_an_epoch_is_not_written_for_it() {
+        let mut blocks = with(&[1, 2, 5]);
+        let ended = blocks.end_epoch();
+        let begin = |blocks: &mut Blocks, epoch| {
+            let begun = blocks.begin_writing(3, &(0..9), 9, epoch);
+            begun.map(|run| (run.range(), run))
+        };
+        let (pages, run) = begin(&mut blocks, ended).unwrap();
+        assert_eq!(pages, 1..3);
+        // While these are written page 2 changes, and page 7 comes; page 5 has been dirty all the time.
+        blocks.mark_dirty(3, 2);
+        blocks.mark_dirty(3, 5);
+        blocks.claim(3, 7, 0).unwrap();
+        blocks.arrive(3, 7);
+        blocks.mark_dirty(3, 7);
+        blocks.end_writing(3, &run, true);
+        let (pages, run) = begin(&mut blocks, ended).unwrap();
+        assert_eq!(pages, 5..6);
+        assert!(blocks.is_writing(3, &(0..9), ended));
+        // What could not be written is dirty since it was.
+        blocks.end_writing(3, &run, false);
+        let (pages, run) = begin(&mut blocks, ended).unwrap();
+        assert_eq!(pages, 5..6);
+        blocks.end_writing(3, &run, true);
+        assert!(
+            begin(&mut blocks, ended).is_none(),
+            "the rest is of the next"
+        );
+        let next = blocks.end_epoch();
+        let (pages, run) = begin(&mut blocks, next).unwrap();
+        assert_eq!(pages, 2..3);
+        assert!(!blocks.is_writing(3, &(0..9), ended));
+        blocks.end_writing(3, &run, true);
+        assert_eq!(begin(&mut blocks, next).unwrap().0, 7..8);
+        blocks.verify(8);
     }
 
     #[test]
@@ -457,7 +544,7 @@ mod tests {
         assert!(!blocks.is_changing(3, 4));
         // What is dirty stays.
         assert_eq!(blocks.remove_clean(3, &(0..9), 0), (0, false));
-        let run = blocks.begin_writing(3, &(0..9), 9).unwrap();
+        let run = blocks.begin_writing(3, &(0..9), 9, Epoch::LAST).unwrap();
         assert_eq!(blocks.remove_clean(3, &(0..9), 0), (0, false));
         blocks.end_writing(3, &run, true);
         assert_eq!(blocks.remove_clean(3, &(0..9), 1), (0, true));

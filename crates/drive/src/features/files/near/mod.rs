@@ -21,11 +21,13 @@
 //! | `blocks.rs` | which pages of files are in which pages of memory, and whose they are |
 //! | `read.rs`, `write.rs` | the operations that go by way of the cache; bringing pages |
 //! | `write_back.rs` | dirty pages go to their files |
+//! | `protected.rs` | what a loss of power leaves of them |
 //! | `window.rs` | pages that hosts load and store without a command |
 //!
 //! The gate of a file is entered before those of the file system, and nothing here waits for a gate while it is inside of one.
 
 mod blocks;
+mod protected;
 mod read;
 mod window;
 mod write;
@@ -66,6 +68,10 @@ pub(super) struct Near {
     /// What it did.
     counts: RefCell<DeviceCacheLog>,
     clock: Rc<Clock>,
+    /// Of files with pages that are protected: so many bytes of each are durable, and its name.
+    durable: RefCell<FxHashMap<u64, u64>>,
+    /// What a loss of power leaves is to be kept: what was kept before has been restored.
+    may_keep: Cell<bool>,
     /// What the window counted when what hosts have stored was found out last.
     stores: Cell<u64>,
 }
@@ -149,6 +155,8 @@ impl Near {
             waiting: RefCell::default(),
             counts: RefCell::default(),
             clock,
+            durable: RefCell::default(),
+            may_keep: Cell::new(false),
             stores: Cell::new(0),
         }
     }
@@ -163,6 +171,7 @@ impl Near {
         log.pages = memory.near_pages().into();
         log.host_pages = blocks.host_pages().min(memory.near_pages()).into();
         (log.used_pages, log.dirty_pages) = (used.into(), dirty.into());
+        log.is_protected = self.is_protected().into();
         Some(log)
     }
 
@@ -273,7 +282,7 @@ impl Near {
         if how != Evict::Drop {
             // While others use the file.
             let _inside = self.gates.enter(number, How::Together).await;
-            self.write_back(fs, number, &pages).await?;
+            self.write_back_now(fs, number, &pages).await?;
             if how == Evict::Clean {
                 return Ok(0);
             }
@@ -299,7 +308,7 @@ impl Near {
         Ok(evicted)
     }
 
-    /// Somebody sees bytes of a file by another way: they are as they were written.
+    /// Somebody sees bytes of a file by another way: they are as they were written before.
     ///
     /// # Errors
     /// If they cannot be written to the file.
@@ -313,7 +322,7 @@ impl Near {
             return Ok(());
         }
         let _inside = self.gates.enter(number, How::Together).await;
-        self.write_back(fs, number, &pages_of(&bytes)).await
+        self.write_back_now(fs, number, &pages_of(&bytes)).await
     }
 
     /// Somebody changes bytes of a file by another way, until what is given is dropped. Their pages are not here, and do not come; those
@@ -339,7 +348,7 @@ impl Near {
             }
             // Most of it while others use the file.
             self.hide(number, &pages);
-            self.write_back(fs, number, &pages).await?;
+            self.write_back_now(fs, number, &pages).await?;
         }
         let inside = self.gates.enter(number, How::Alone).await;
         if self.has(number) {
@@ -384,6 +393,11 @@ impl Near {
         if self.has(number) {
             let pages = pages_of(&bytes);
             self.hide(number, &pages);
+            if self.is_protected() {
+                // A loss of power may undo what takes them away.
+                self.write_back(fs, number, &pages).await?;
+            }
+            self.durable_until(number, bytes.start);
             for edge in [bytes.start, bytes.end] {
                 let page = edge / PAGE;
                 if !edge.is_multiple_of(PAGE) && edge != u64::MAX {
@@ -449,6 +463,7 @@ impl Near {
 
     /// Takes pages of a range, of a host or of all, out. For one who is alone.
     fn remove(&self, number: u64, pages: &Range<u64>, host: Option<u32>) -> u64 {
+        self.keep_if_cut();
         let mut blocks = self.blocks.borrow_mut();
         let found = blocks.pages(number, pages, host);
         found.iter().for_each(|page| blocks.remove(number, *page));
@@ -480,6 +495,7 @@ impl Near {
             return Ok(());
         }
         self.writers.borrow_mut().remove(&number);
+        self.durable.borrow_mut().remove(&number);
         fs.close(number).await
     }
 

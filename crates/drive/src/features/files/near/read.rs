@@ -63,7 +63,9 @@ impl Near {
         }
         let read = self.read_pages(fs, (number, user), &bytes, &mut out, (false, &put));
         result.kept = read.await?;
-        if user.shows {
+        if user.shows && self.has(number) {
+            // What is shown may be stored to, if it was written before.
+            self.secure(fs, number, size).await?;
             self.show((number, size), &pages, false);
         }
         Ok(result)

@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
+use wharf_runtime::here;
 use wharf_wire::window::{FilePage, Window};
 
-use super::{Look, Near, PAGE, cpu};
+use super::{Look, Near, PAGE};
 
 impl Near {
     fn window(&self) -> Option<&Window> {
@@ -56,7 +57,8 @@ impl Near {
         if self.stores.replace(stores) == stores {
             return;
         }
-        let now_ns = self.clock.now_ns(cpu().now());
+        // A drive that is switched off has no clock any more.
+        let now_ns = here().map_or(0, |cpu| self.clock.now_ns(cpu.now()));
         let (mut blocks, mut writers) = (self.blocks.borrow_mut(), self.writers.borrow_mut());
         window.take_stored(|memory| {
             let Some(FilePage { number, page }) = blocks.shown_at(memory) else {
@@ -80,6 +82,7 @@ impl Near {
 
 impl Drop for Near {
     fn drop(&mut self) {
+        self.keep();
         if let Some(window) = self.window() {
             window.close();
         }

@@ -55,6 +55,10 @@ impl Near {
             changed_ns: user.now_ns,
         };
         self.writers.borrow_mut().insert(number, writer);
+        if let Err(error) = self.secure(fs, number, size).await {
+            self.let_go(fs, number).await?;
+            return Err(error);
+        }
         let mut past = Vec::new();
         for page in pages.clone() {
             let (at, part) = part_of(&bytes, page);
@@ -118,6 +122,7 @@ impl Near {
 
     /// Copies into a page of memory.
     fn put(&self, memory: u32, at: usize, new: &[u8]) {
+        self.keep_if_cut();
         cpu().work(Op::DriveCopy, || {
             let copy = |page: &mut [u8]| page[at..at + new.len()].copy_from_slice(new);
             self.with_page(memory, copy);

@@ -1,8 +1,8 @@
 //! What is checked of a vector before anything of it is done.
 
 use wharf_compute::{
-    ARGUMENT_BYTES_MAX, COUNT_MAX, NEIGHBOUR_BYTES, PROGRAM_BYTES_MAX, PROGRAM_MEMORY_BYTES,
-    PROGRAM_OWN_BYTES, PROGRAM_PIECE_BYTES,
+    ARGUMENT_BYTES_MAX, COUNT_MAX, PROGRAM_BYTES_MAX, PROGRAM_MEMORY_BYTES, PROGRAM_OWN_BYTES,
+    PROGRAM_PIECE_BYTES,
 };
 use wharf_files::vfs::check_range;
 use wharf_wire::file::{
@@ -13,6 +13,7 @@ use wharf_wire::status::StatusCode;
 
 use super::super::{Call, Refused};
 use super::running::PIECE_BYTES;
+use super::step::function_of;
 
 /// Bytes that a program takes: itself, its memory, and what it is translated into.
 const PROGRAM_BYTES: u64 = (PROGRAM_BYTES_MAX + PROGRAM_MEMORY_BYTES + PROGRAM_OWN_BYTES) as u64;
@@ -24,17 +25,22 @@ impl Call<'_> {
         head: &VectorHead,
         steps: &[VectorStep],
     ) -> Result<u64, Refused> {
-        let mut most = 0;
+        let (mut most, left) = (0, self.left_for_functions(head));
         for step in steps {
             self.check_step(head, step)?;
-            most = most.max(needed(step));
+            most = most.max(needed(step, left));
         }
-        let buffers: u64 = head.buffer_bytes.iter().map(|b| u64::from(*b)).sum();
-        let bytes = buffers + most + 2 * PIECE_BYTES as u64;
+        let bytes = fixed_bytes(head) + most;
         match bytes <= self.at.firmware.compute().bytes() {
             true => Ok(bytes),
             false => Err(StatusCode::InvalidField.into()),
         }
+    }
+
+    /// Bytes that there are for the function of a step, and its argument.
+    pub(super) fn left_for_functions(&self, head: &VectorHead) -> u64 {
+        let all = self.at.firmware.compute().bytes();
+        all.saturating_sub(fixed_bytes(head))
     }
 
     fn check_step(&self, head: &VectorHead, step: &VectorStep) -> Result<(), Refused> {
@@ -79,10 +85,10 @@ impl Call<'_> {
             }
             VectorFunction::Program if bytes > 0 => bytes <= PROGRAM_PIECE_BYTES && is_there(),
             VectorFunction::Program => at == 0,
-            VectorFunction::Copy
-            | VectorFunction::Checksum
-            | VectorFunction::Compress
-            | VectorFunction::Decompress => (at, bytes, step.count) == (0, 0, 0),
+            VectorFunction::Compress | VectorFunction::Decompress => {
+                (at, bytes) == (0, 0) && step.codec().is_some()
+            }
+            VectorFunction::Copy | VectorFunction::Checksum => (at, bytes, step.count) == (0, 0, 0),
         }
     }
 
@@ -128,14 +134,18 @@ impl Call<'_> {
     }
 }
 
-/// Bytes that the function of a step keeps.
-fn needed(step: &VectorStep) -> u64 {
-    let count = u64::from(step.count);
-    let kept = match step.function() {
-        Some(VectorFunction::Nearest) => NEIGHBOUR_BYTES as u64 * count,
-        Some(VectorFunction::Search) => 8 * count,
-        Some(VectorFunction::Program) => PROGRAM_BYTES,
-        _ => 0,
+/// Bytes that a vector takes whatever its functions are.
+fn fixed_bytes(head: &VectorHead) -> u64 {
+    let buffers: u64 = head.buffer_bytes.iter().map(|b| u64::from(*b)).sum();
+    buffers + 2 * PIECE_BYTES as u64
+}
+
+/// Bytes that the function of a step keeps, of `most`.
+fn needed(step: &VectorStep, most: u64) -> u64 {
+    let kept = match (function_of(step), step.function()) {
+        (Some((function, _)), _) => function.memory_bytes(step.count, most),
+        (None, Some(VectorFunction::Program)) => PROGRAM_BYTES,
+        (None, _) => 0,
     };
     u64::from(step.argument_bytes) + kept
 }

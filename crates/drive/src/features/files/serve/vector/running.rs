@@ -13,6 +13,8 @@ pub(super) const PIECE_BYTES: usize = 64 << 10;
 pub(super) struct Running<'a> {
     pub(super) call: &'a Call<'a>,
     pub(super) buffers: Buffers,
+    /// Bytes of memory that the function of a step may have.
+    pub(super) memory_bytes: u64,
     /// Bytes of results that went to the host's buffer.
     pub(super) given: Cell<u32>,
     /// Pages that the drive's cache has, of those that the step took and put so far.
@@ -41,6 +43,7 @@ impl<'a> Running<'a> {
         Running {
             call,
             buffers: Buffers::new(head),
+            memory_bytes: call.left_for_functions(head),
             given: Cell::new(0),
             kept: Cell::new(0),
             waited_ns: Cell::new(waited_ns),

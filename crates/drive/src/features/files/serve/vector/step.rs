@@ -1,11 +1,12 @@
 //! One step: its function works on piece after piece.
 
-use wharf_compute::{ARGUMENT_BYTES_MAX, Function, PROGRAM_BYTES_MAX, Refused, Step, Work};
+use wharf_compute::{ARGUMENT_BYTES_MAX, Codec, Function, PROGRAM_BYTES_MAX, Refused, Step, Work};
 use wharf_files::{Errno, FileError};
 use wharf_runtime::Op;
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::file::{
-    PlaceKind, STEP_DURABLE, STEP_WHOLE, StepOutcome, VectorFunction, VectorPlace, VectorStep,
+    PlaceKind, STEP_DURABLE, STEP_WHOLE, StepOutcome, VectorCodec, VectorFunction, VectorPlace,
+    VectorStep,
 };
 
 use super::super::super::tasks::FileCore;
@@ -22,6 +23,8 @@ const TURN_BYTES: usize = 8 << 10;
 struct Worker {
     work: Work,
     op: Op,
+    /// Most bytes that it takes, or makes, in one turn.
+    turn_bytes: usize,
     /// Bytes, or instructions of a program, that are not enough to be charged yet.
     owed: u64,
     /// Bytes that are no page yet that passed the drive's memory.
@@ -44,9 +47,7 @@ struct State {
 impl Running<'_> {
     /// Does a step, or as much of it as can be done.
     pub(super) async fn step(&self, step: &VectorStep) -> StepOutcome {
-        let (Some(function), Some(from), Some(to)) =
-            (step.function(), step.from_kind(), step.to_kind())
-        else {
+        let (Some(from), Some(to)) = (step.from_kind(), step.to_kind()) else {
             return failed(Errno::EINVAL);
         };
         let mut state = State {
@@ -59,7 +60,7 @@ impl Running<'_> {
             is_whole: step.flags & STEP_WHOLE != 0,
         };
         let done = async {
-            let mut worker = self.worker(function, step).await?;
+            let mut worker = self.worker(step).await?;
             self.work(&mut worker, &mut state).await?;
             if step.flags & STEP_DURABLE != 0 {
                 self.sync(&state.to).await?;
@@ -76,11 +77,7 @@ impl Running<'_> {
         outcome
     }
 
-    async fn worker(
-        &self,
-        function: VectorFunction,
-        step: &VectorStep,
-    ) -> Result<Worker, FileError> {
+    async fn worker(&self, step: &VectorStep) -> Result<Worker, FileError> {
         let bytes = (step.argument_bytes as usize).min(ARGUMENT_BYTES_MAX);
         let mut argument = vec![0; bytes];
         if bytes > 0 {
@@ -88,13 +85,14 @@ impl Running<'_> {
             let copied = (self.call).copy_out(step.argument_offset as usize, &mut argument);
             copied.map_err(|_| Errno::EFAULT)?;
         }
-        let Some((function, op)) = function_of(function) else {
+        let Some((function, op)) = function_of(step) else {
             return self.program(&argument, step.count).await;
         };
-        let work = Work::new(function, &argument, step.count);
+        let work = Work::within(function, &argument, step.count, self.memory_bytes);
         Ok(Worker {
             work: work.map_err(errno_of)?,
             op,
+            turn_bytes: turn_bytes(function),
             owed: 0,
             moved: 0,
         })
@@ -125,6 +123,7 @@ impl Running<'_> {
         Ok(Worker {
             work: work.map_err(errno_of)?,
             op: Op::ProgramFuel,
+            turn_bytes: TURN_BYTES,
             owed: 0,
             moved: 0,
         })
@@ -173,7 +172,7 @@ impl Running<'_> {
         let asked_ns = core.cpu.now();
         let turn = core.state::<FileCore>().turns.take().await;
         let begun_ns = core.cpu.now();
-        let room = &mut state.room[state.filled..][..turn_bytes(worker.op)];
+        let room = &mut state.room[state.filled..][..worker.turn_bytes];
         let step = core
             .cpu
             .work_counted(worker.op, || worker.once(input, room));
@@ -212,7 +211,7 @@ impl Worker {
     fn once(&mut self, input: Option<&[u8]>, room: &mut [u8]) -> (u32, Result<Step, Refused>) {
         let done = match input {
             Some(input) => {
-                let bytes = input.len().min(turn_bytes(self.op));
+                let bytes = input.len().min(self.turn_bytes);
                 self.work.step(&input[..bytes], room)
             }
             None => self.work.finish(room),
@@ -248,21 +247,35 @@ impl Worker {
 
 /// Most bytes that a function takes, or makes, in one turn: what it does with them takes a few microseconds, as a read that comes meanwhile
 /// has several turns of its own to wait for.
-fn turn_bytes(op: Op) -> usize {
-    match op {
-        Op::DeflatePage => 1 << 10,
-        Op::InflatePage => 2 << 10,
+fn turn_bytes(function: Function) -> usize {
+    match function {
+        Function::Compress(Codec::Zlib | Codec::Zstd) => 1 << 10,
+        Function::Decompress(Codec::Zlib | Codec::Zstd) => 2 << 10,
+        Function::Compress(Codec::Lz4) | Function::Decompress(Codec::Lz4) => 4 << 10,
         _ => TURN_BYTES,
     }
 }
 
-/// The function of a number, and what 4 KiB of it are charged as; none for a program.
-fn function_of(function: VectorFunction) -> Option<(Function, Op)> {
-    Some(match function {
+/// The function of a step, and what 4 KiB of it are charged as; none of a program. Zstandard is charged as zlib.
+pub(super) fn function_of(step: &VectorStep) -> Option<(Function, Op)> {
+    let codec = || {
+        Some(match step.codec()? {
+            VectorCodec::Zlib => (Codec::Zlib, Op::DeflatePage, Op::InflatePage),
+            VectorCodec::Lz4 => (Codec::Lz4, Op::CompressPage, Op::DecompressPage),
+            VectorCodec::Zstd => (Codec::Zstd, Op::DeflatePage, Op::InflatePage),
+        })
+    };
+    Some(match step.function()? {
         VectorFunction::Copy => (Function::Copy, Op::DriveCopy),
         VectorFunction::Checksum => (Function::Checksum, Op::ChecksumPage),
-        VectorFunction::Compress => (Function::Compress, Op::DeflatePage),
-        VectorFunction::Decompress => (Function::Decompress, Op::InflatePage),
+        VectorFunction::Compress => {
+            let (codec, compress, _) = codec()?;
+            (Function::Compress(codec), compress)
+        }
+        VectorFunction::Decompress => {
+            let (codec, _, expand) = codec()?;
+            (Function::Decompress(codec), expand)
+        }
         VectorFunction::Nearest => (Function::Nearest, Op::DistancePage),
         VectorFunction::Search => (Function::Search, Op::SearchPage),
         VectorFunction::Program => return None,

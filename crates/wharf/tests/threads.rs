@@ -1,0 +1,164 @@
+//! Threads of a process at a drive in another process: while one waits for a command, others have theirs done.
+
+#![allow(missing_docs)]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wharf::files::{
+    FileDrive, LockKind, LockRange, LockRequest, LockSpace, NewImage, OpenFlags, Server, check,
+    make, now_ns,
+};
+use wharf::store::Turns;
+use wharf_files::vfs::{At, Service};
+use wharf_files::{By, Caller, Errno, Handle, Place, block_on};
+
+/// An image that is served.
+struct Served {
+    place: tempfile::TempDir,
+    server: Server,
+}
+
+impl Served {
+    fn new() -> Served {
+        let place = tempfile::tempdir().unwrap();
+        let image = place.path().join("drive.img");
+        make(&image, &NewImage::of_bytes(64 << 20)).unwrap();
+        let server = Server::open(&image, place.path().join("s"), 4).unwrap();
+        Served { place, server }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.place.path().join("drive.img")
+    }
+
+    fn end(self) {
+        let image = self.image();
+        self.server.close().unwrap();
+        assert!(check(&image).unwrap().is_sound());
+    }
+}
+
+/// A process, whose threads have their turns.
+struct Process {
+    drive: FileDrive,
+    turns: &'static Turns,
+}
+
+// SAFETY: the drive is used by who has the turn.
+unsafe impl Sync for Process {}
+
+impl Process {
+    fn of(served: &Served, cache_bytes: u64) -> Process {
+        let drive = FileDrive::attach_cached(&served.place.path().join("s"), cache_bytes).unwrap();
+        let turns = Box::leak(Box::new(Turns::new()));
+        drive.share_among_threads(turns);
+        Process { drive, turns }
+    }
+
+    /// Does something in this thread's turn.
+    fn with<T>(&self, f: impl FnOnce(&FileDrive) -> T) -> T {
+        let _turn = self.turns.enter();
+        f(&self.drive)
+    }
+
+    fn open(&self, name: &[u8]) -> Handle {
+        let caller = Caller::root();
+        let by = By {
+            caller: &caller,
+            now_ns: now_ns(),
+        };
+        let flags = OpenFlags {
+            read: true,
+            ..OpenFlags::CREATE
+        };
+        let opened = self.with(|drive| block_on(drive.open(by, At::from(name), flags, 0o644)));
+        opened.unwrap().handle
+    }
+
+    fn lock(&self, file: Handle, owner: u64) -> Result<(), Errno> {
+        let request = LockRequest {
+            owner,
+            space: LockSpace::Records,
+            range: LockRange::ALL,
+            kind: LockKind::Exclusive,
+            waits: true,
+            detects: false,
+        };
+        let locked = self.with(|drive| drive.lock(file, &request));
+        locked.map_err(|error| error.errno())
+    }
+
+    fn unlock(&self, file: Handle, owner: u64) {
+        let unlocked =
+            self.with(|drive| drive.unlock(file, owner, LockSpace::Records, LockRange::ALL));
+        unlocked.unwrap();
+    }
+
+    fn write_and_read(&self, file: Handle, number: u8) {
+        let (data, mut found) = (vec![number; 10_000], vec![0; 10_000]);
+        let written = self.with(|drive| block_on(drive.write(now_ns(), file, Place::At(0), &data)));
+        assert_eq!(written.unwrap().bytes, 10_000);
+        let read = self.with(|drive| block_on(drive.read(now_ns(), file, 0, &mut found)));
+        assert_eq!((read.unwrap(), found), (10_000, data));
+    }
+}
+
+/// With threads that wait for each other's commands, the one that gives the lock back never has its turn.
+#[test]
+fn a_thread_that_waits_for_a_lock_in_the_drive_is_in_no_other_ones_way() {
+    let served = Served::new();
+    for cache_bytes in [0, 1 << 20] {
+        let process = Process::of(&served, cache_bytes);
+        let (file, done) = (process.open(b"/locked"), AtomicU32::new(0));
+        process.lock(file, 1).unwrap();
+        std::thread::scope(|threads| {
+            for owner in 2..10 {
+                let (process, done) = (&process, &done);
+                threads.spawn(move || {
+                    process.lock(file, owner).unwrap();
+                    assert_eq!(done.load(Ordering::Relaxed), 4, "it is held until then");
+                    process.unlock(file, owner);
+                });
+            }
+            let working: Vec<_> = (0..4_u8)
+                .map(|number| {
+                    let process = &process;
+                    threads.spawn(move || {
+                        let own = process.open(format!("/own{number}").as_bytes());
+                        (0..50).for_each(|round| process.write_and_read(own, number ^ round));
+                    })
+                })
+                .collect();
+            for worker in working {
+                worker.join().unwrap();
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            process.unlock(file, 1);
+        });
+        process.drive.end().unwrap();
+    }
+    served.end();
+}
+
+#[test]
+fn all_threads_that_wait_are_told_when_the_server_goes() {
+    let served = Served::new();
+    let process = Process::of(&served, 0);
+    let file = process.open(b"/locked");
+    process.lock(file, 1).unwrap();
+    std::thread::scope(|threads| {
+        let waiting: Vec<_> = (2..8)
+            .map(|owner| {
+                let process = &process;
+                threads.spawn(move || process.lock(file, owner))
+            })
+            .collect();
+        served.end();
+        for thread in waiting {
+            assert_eq!(thread.join().unwrap(), Err(Errno::EIO));
+        }
+    });
+    process.with(|drive| assert!(drive.is_cut_off()));
+    process.drive.abandon();
+}
