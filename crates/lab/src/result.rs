@@ -30,7 +30,7 @@ pub use accounts::{
 pub use latency::{Latencies, Latency, cdf_from_histogram, latency_summary};
 pub use rounds::{Round, Rounds};
 pub use spread::Spread;
-pub use timeline::{TimelineBuilder, TimelinePoint};
+pub use timeline::{Completed, IntervalLatency, Sampled, TimelineBuilder, TimelinePoint};
 
 /// Name and version of the format that [`Comparison`] is written in.
 ///

@@ -11,8 +11,9 @@ pub fn render(curves: &Curves) -> String {
     format!(
         "{head}<header><h1>{trace}</h1>\n<p class=\"lede\">{heading}</p></header>\n\
          <noscript><p class=\"notes\">The curves need JavaScript. All figures are in the table below.</p></noscript>\n\
-         <section>\n<h2>Hit ratio by size of the cache</h2>\n\
-         <p class=\"hint\">The share of uses of a page that found it in the cache. Higher is better; a page that is not there always comes.</p>\n\
+         <section>\n<div class=\"bar-head\"><h2>Hit ratio by size of the cache</h2><span class=\"choice\" id=\"zoom\"></span></div>\n\
+         <p class=\"hint\">The share of uses of a page that found it in the cache. Higher is better; a page that is not there always comes. \
+         Drag over a part to zoom in; double-click for the whole.</p>\n\
          <div class=\"legend\" id=\"legend\"></div>\n<div class=\"chart\" id=\"curves\"></div>\n</section>\n\
          <section>\n<h2>All figures</h2>\n<div class=\"scroll\">{table}</div>\n</section>\n\
          {end}",

@@ -14,7 +14,7 @@ use wharf_wire::statistics::DriveStatistics;
 
 use super::connection::Go;
 use super::{Run, RunError};
-use crate::result::TimelineBuilder;
+use crate::result::{Sampled, TimelineBuilder};
 
 /// Time between the first samples of the drives' statistics, in nanoseconds.
 const FIRST_SAMPLE_NS: u64 = 500_000;
@@ -49,7 +49,7 @@ pub(crate) struct Parts {
 pub(crate) struct Samples {
     /// The difference between end and beginning, of the drives of each role.
     pub(crate) total: Vec<DriveStatistics>,
-    /// Garbage collection over time.
+    /// Garbage collection and what was programmed over time.
     pub(crate) timeline: TimelineBuilder,
     /// The most of what the design reported of itself.
     pub(crate) gauges: Gauges,
@@ -186,16 +186,24 @@ async fn watch(
         let now = over_all(&groups);
         let mut all = run.samples.lock().unwrap_or_else(|p| p.into_inner());
         all.gauges.keep_most(&(parts.gauges)());
-        let busy_ns = (now.gc_busy_ns - latest.gc_busy_ns) / cores;
+        let did = now.since(&latest);
+        let busy_ns = did.gc_busy_ns / cores;
         // Collection is accounted when a block is done: it may have begun before this interval.
         let from_ns = now_ns.saturating_sub(busy_ns).max(start_ns);
         for _ in 0..cores {
             all.timeline
                 .record_gc(from_ns - start_ns, now_ns - start_ns);
         }
-        let frame_hits = now.pin_hits - latest.pin_hits;
-        all.timeline
-            .record_frame_hits(latest_ns - start_ns, now_ns - start_ns, frame_hits);
+        all.timeline.record_sampled(
+            latest_ns - start_ns,
+            now_ns - start_ns,
+            Sampled {
+                frame_hits: did.pin_hits,
+                programmed_pages: did.write_amplification_programmed_pages,
+                host_pages: did.write_amplification_host_pages,
+                gc_moved_pages: did.gc_moved_pages,
+            },
+        );
         if left == 0 {
             let since = groups.iter().zip(&before);
             all.total = since.map(|(now, before)| now.since(before)).collect();

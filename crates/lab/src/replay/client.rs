@@ -17,7 +17,7 @@ use super::request_queue::{RequestQueue, Taken};
 use super::{Run, RunError};
 use crate::checker::{Snapshot, Ticket};
 use crate::progress::UPDATE_EVERY;
-use crate::result::{Latencies, TimelineBuilder};
+use crate::result::{Completed, Latencies, TimelineBuilder};
 
 /// Requests that a client serves between two times that it says so.
 pub(super) const TELL_EVERY: u64 = 256;
@@ -418,11 +418,15 @@ async fn serve<C: Client>(
     let counts = request.op.moves_data() && now_ns <= state.deadline_ns;
     let moved_bytes = if counts { bytes } else { 0 };
     account.bytes += moved_bytes;
-    let ended_ns = now_ns.saturating_sub(account.start_ns);
-    account
-        .timeline
-        .record(ended_ns, moved_bytes, touch.pages, touch.hits);
-    account.timeline.record_latency(ended_ns, latency_ns);
+    account.timeline.record(
+        now_ns.saturating_sub(account.start_ns),
+        Completed {
+            latency_ns,
+            bytes: moved_bytes,
+            touches: touch.pages,
+            hits: touch.hits,
+        },
+    );
     account.end_ns = account.end_ns.max(now_ns.min(state.deadline_ns));
     cpu.progress();
     state.count(now_ns);

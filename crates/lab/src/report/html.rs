@@ -15,8 +15,14 @@ use super::format;
 use crate::result::{Comparison, Row};
 
 pub(crate) const STYLE: &str = include_str!("assets/report.css");
-const CHARTS: &str = include_str!("assets/charts.js");
-const REPORT: &str = include_str!("assets/report.js");
+const CHARTS: &str = concat!(
+    include_str!("assets/charts.js"),
+    include_str!("assets/zoom.js")
+);
+const REPORT: &str = concat!(
+    include_str!("assets/time.js"),
+    include_str!("assets/report.js")
+);
 
 /// Text as it may stand in HTML, between tags and in quoted attributes.
 pub(crate) struct Escaped<T>(pub(crate) T);
@@ -96,9 +102,9 @@ const SECTIONS: &str = r#"
 </section>
 
 <section>
-<div class="bar-head"><h2>Latency</h2><span class="choice" id="cdf-choice"></span></div>
+<div class="bar-head"><h2>Latency</h2><div class="choices"><span class="choice" id="cdf-zoom"></span><span class="choice" id="cdf-choice"></span></div></div>
 <p class="hint">The share of requests that took no longer than a latency. Further left is faster; the
-upper end of a curve is its slowest requests.</p>
+upper end of a curve is its slowest requests. Drag over a part to zoom in; double-click for the whole.</p>
 <div class="legend" id="cdf-legend"></div>
 <div class="chart" id="cdf"></div>
 </section>
@@ -107,8 +113,10 @@ upper end of a curve is its slowest requests.</p>
 /// The place of the course over time, where one was taken.
 const TIME: &str = r#"
 <section>
-<div class="bar-head"><h2>Over time</h2><span class="choice" id="time-choice"></span></div>
-<p class="hint">All designs get the same requests: a curve ends when its design has served them.</p>
+<div class="bar-head"><h2>Over time</h2><div class="choices"><span class="choice" id="time-zoom"></span><span class="choice" id="time-choice"></span></div></div>
+<p class="hint">All designs get the same requests: a curve ends when its design has served them. Drag over a part of the time to
+zoom in, in all plots; double-click for the whole.</p>
+<div class="choices"><span class="choice" id="time-course"></span></div>
 <div class="legend" id="time-legend"></div>
 <div class="chart" id="time"></div>
 </section>
@@ -421,6 +429,8 @@ mod tests {
             "getElementById(\"",
             "drawLegend(\"",
             "drawChoice(\"",
+            "buttons: \"",
+            "charts: \"",
         ];
         let scripts = format!("{CHARTS}{REPORT}");
         let mut places = 0;

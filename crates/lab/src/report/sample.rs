@@ -10,10 +10,10 @@ use serde_json::json;
 use wharf_host::driver::DriverStatistics;
 
 use crate::result::{
-    Arrival, Comparison, CompressionAccount, CostTable, CpuGroup, CpuPart, CpuShare, DeviceAccount,
-    Drive, DriverAccount, Gauge, GcAffected, MemoryAccount, Mode, OperationAccount, Round, Rounds,
-    Row, SCHEMA, Side, Source, TimelineBuilder, Workload, cdf_from_histogram, latency_summary,
-    ratio,
+    Arrival, Comparison, Completed, CompressionAccount, CostTable, CpuGroup, CpuPart, CpuShare,
+    DeviceAccount, Drive, DriverAccount, Gauge, GcAffected, MemoryAccount, Mode, OperationAccount,
+    Round, Rounds, Row, SCHEMA, Sampled, Side, Source, TimelineBuilder, Workload,
+    cdf_from_histogram, latency_summary, ratio,
 };
 
 /// What a made-up design is made of.
@@ -137,6 +137,7 @@ pub fn sparse_comparison() -> Comparison {
         });
         for point in &mut row.timeline {
             (point.hit_ratio, point.gc_share) = (None, 0.0);
+            (point.write_amplification, point.gc_moved_pages) = (None, 0);
         }
     }
     let stopped = &mut c.rows[1];
@@ -191,7 +192,7 @@ fn row(p: &Profile) -> Row {
     let mut affected_ns = histogram();
     let mut timeline = TimelineBuilder::new(1);
     let mut random = Random(0x5eed ^ p.miss_ns);
-    let (mut t_ns, mut bytes, mut hits, mut gc_from_ns) = (0, 0, 0, 0);
+    let (mut t_ns, mut bytes, mut hits, mut before_ns) = (0, 0, 0, 0);
     for i in 0..REQUESTS {
         let warm = (i as f64 / (0.2 * REQUESTS as f64)).min(1.0);
         let hit = random.share() < p.hit_share.unwrap_or(0.0) * warm;
@@ -210,13 +211,26 @@ fn row(p: &Profile) -> Row {
         let size = if i % 3 == 0 { 16_384 } else { 4_096 };
         bytes += size;
         hits += u64::from(hit);
-        timeline.record(t_ns, size, u64::from(p.hit_share.is_some()), u64::from(hit));
-        timeline.record_latency(t_ns, latency_ns);
+        let request = Completed {
+            latency_ns,
+            bytes: size,
+            touches: u64::from(p.hit_share.is_some()),
+            hits: u64::from(hit),
+        };
+        timeline.record(t_ns, request);
         if collecting {
-            timeline.record_gc(gc_from_ns, t_ns);
+            timeline.record_gc(before_ns, t_ns);
         }
-        gc_from_ns = t_ns;
         let read = random.share() < 0.62;
+        let (written, moved) = (u64::from(!read && !hit), 3 * u64::from(collecting));
+        let did = Sampled {
+            frame_hits: 0,
+            programmed_pages: written + moved,
+            host_pages: written,
+            gc_moved_pages: moved,
+        };
+        timeline.record_sampled(before_ns, t_ns, did);
+        before_ns = t_ns;
         let side_ns = if read { &mut reads_ns } else { &mut writes_ns };
         side_ns
             .record(latency_ns.max(1))

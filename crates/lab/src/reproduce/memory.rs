@@ -74,6 +74,7 @@ fn counted(seed: u64, parts: u64) -> FoundPanel {
             series("bitmap", |both| both.0),
             series("index", |both| both.1),
         ],
+        marks: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@
 //! 2. Collect their runs; make each once with each seed (`runs.rs`), in virtual time, on aged drives.
 //! 3. Put values into cells, evaluate and judge claims (`outcome.rs`, `estimate.rs`, `verdict.rs`).
 //! 4. Join claims that rest on equal runs, and count (`score.rs`).
-//! 5. Show: terminal (`text.rs`), JSON and pages (`page.rs`, `plot.rs`).
+//! 5. Show: terminal (`text.rs`), JSON and pages (`page.rs`, `plot.rs`, `marks.rs`, `thumbnail.rs`).
 //!
 //! | file | idea |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | `run.rs`, `metric.rs`, `layers.rs` | what a run is; what is read off it; what its latency is made of |
 //! | `over_time.rs` | how latency goes over a run |
 //! | `vocabulary.rs` | the words for metrics in files of figures |
+//! | `marks.rs` | where the paper's values stand in our plots |
 //! | `memory.rs` | what a figure of memory has beside its runs: counts |
 //! | `setup/` | each paper's set-up, smaller in proportion |
 
@@ -24,6 +25,7 @@ mod estimate;
 mod figure;
 mod figures;
 mod layers;
+mod marks;
 mod memory;
 mod metric;
 mod outcome;
@@ -39,6 +41,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 mod text;
+mod thumbnail;
 mod variant;
 mod verdict;
 mod vocabulary;
@@ -57,6 +60,7 @@ pub use estimate::Estimate;
 pub use figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
 pub use figures::Definition;
 pub use layers::{Layer, LayerSet};
+pub use marks::{Basis, Mark};
 pub use metric::Metric;
 pub use outcome::{Finding, FoundClaim, FoundPanel, FoundSeries, Ground, Reproduction, SCHEMA};
 pub use page::{index, page};

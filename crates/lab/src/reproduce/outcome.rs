@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::estimate::Estimate;
 use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Term};
+use super::marks::{Mark, marks};
 use super::paper::{Paper, PaperClaim, PaperFigure, PaperTable};
 use super::run::Run;
 use super::runs::{Gap, Measured, Runs};
@@ -87,6 +88,8 @@ pub struct FoundPanel {
     pub points: Vec<String>,
     /// The values.
     pub series: Vec<FoundSeries>,
+    /// The paper's values for some of them.
+    pub marks: Vec<Mark>,
 }
 
 /// A value for each point.
@@ -152,6 +155,9 @@ pub(super) fn find(figure: &Figure, paper: &Paper, runs: &Runs, ground: &Ground)
     let mut panels: Vec<FoundPanel> = panels
         .map(|panel| panel_of(panel, runs, &mut gaps))
         .collect();
+    for (panel, found) in figure.panels.iter().zip(&mut panels) {
+        found.marks = marks(figure, (panel, found), told, runs);
+    }
     if let Some(table) = &told.table {
         beside(table, &mut panels);
     }
@@ -224,11 +230,12 @@ fn panel_of(panel: &Panel, runs: &Runs, gaps: &mut BTreeMap<String, u32>) -> Fou
         title: panel.title.clone(),
         points: panel.points.clone(),
         series,
+        marks: Vec::new(),
     }
 }
 
 /// A cell's mean over the seeds.
-fn value_of(cell: &Cell, runs: &Runs) -> Result<f64, Gap> {
+pub(super) fn value_of(cell: &Cell, runs: &Runs) -> Result<f64, Gap> {
     let seeds = seeds_of(std::iter::once(&cell.run).chain(&cell.to), runs)?;
     let values = (0..seeds).map(|seed| value_with(cell, runs, seed));
     Ok(values.sum::<Result<f64, Gap>>()? / seeds as f64)

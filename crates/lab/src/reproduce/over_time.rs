@@ -40,7 +40,7 @@ fn mean_latency_us(row: &Row, (from_s, to_s): (f64, f64)) -> Option<f64> {
         let inside_s = (end_s.min(to_s) - point.t_s.max(from_s)).max(0.0);
         let here = inside_s * point.mb_s;
         moved += here;
-        sum += here * point.latency_us.unwrap_or(0.0);
+        sum += here * point.latency_us.map_or(0.0, |latency| latency.mean);
     }
     (moved > 0.0).then(|| sum / moved)
 }
@@ -49,7 +49,7 @@ fn mean_latency_us(row: &Row, (from_s, to_s): (f64, f64)) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::report::sample;
-    use crate::result::timeline::TimelinePoint;
+    use crate::result::{IntervalLatency, TimelinePoint};
 
     /// A run of as many seconds as there are intervals, each with so many MB/s and such a latency.
     fn row(intervals: &[(f64, f64)]) -> Row {
@@ -57,9 +57,16 @@ mod tests {
         let point = |(nth, (mb_s, latency_us)): (usize, &(f64, f64))| TimelinePoint {
             t_s: nth as f64,
             mb_s: *mb_s,
-            latency_us: (*mb_s > 0.0).then_some(*latency_us),
+            latency_us: (*mb_s > 0.0).then_some(IntervalLatency {
+                mean: *latency_us,
+                p50: 0.0,
+                p99: 0.0,
+                p99_9: 0.0,
+            }),
             hit_ratio: None,
+            write_amplification: None,
             gc_share: 0.0,
+            gc_moved_pages: 0,
         };
         row.timeline = intervals.iter().enumerate().map(point).collect();
         row.elapsed_seconds = intervals.len() as f64;

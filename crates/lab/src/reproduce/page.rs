@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::outcome::{Finding, FoundClaim, FoundPanel, Reproduction};
 use super::plot;
 use super::text::seeds;
+use super::thumbnail;
 use super::verdict::Verdict;
 use crate::report::format;
 use crate::report::html::{Escaped, STYLE};
@@ -24,7 +25,15 @@ table.claims { width: 100%; border-collapse: collapse; font-size: 14px; }
 .verdict.within_noise, .verdict.input,
 .verdict.untested { background: #66727f; }
 a { color: var(--s0); }
+.chart .mark, .legend .mark { fill: var(--panel); stroke: var(--text); stroke-width: 1.6; }
+.chart .full, .legend .full { fill: var(--text); stroke: var(--panel); stroke-width: 1; }
+.thumb { display: block; width: 132px; height: 56px; margin-top: 3px; border-bottom: 1px solid var(--strong-line); }
 section h3 { margin: 12px 0 0; font-size: 14px; }
+@media (max-width: 620px) {
+  .index thead { display: none; }
+  .index tr, .index td { display: block; }
+  .index td + td { border-top: 0; padding-top: 0; }
+}
 ";
 
 fn head(title: &str) -> String {
@@ -46,7 +55,7 @@ pub fn page(finding: &Finding) -> String {
     let _ = write!(
         text,
         "<p class=\"kicker\"><a href=\"index.html\">wharf reproduce</a> · {} · section {} of {} · {}</p>\n\
-         <h1>{}</h1>\n<p class=\"lede\">{}</p>\n<div class=\"notes\">",
+         <h1>{}</h1>\n<p class=\"lede\">{}</p>\n<div class=\"facts\">",
         Escaped(&finding.name),
         Escaped(&finding.section),
         Escaped(&ground.cite),
@@ -199,6 +208,21 @@ fn table(text: &mut String, panel: &FoundPanel) {
     text.push_str("</tbody>\n</table></div>\n");
 }
 
+/// What is not as it should be, which stands out.
+fn problems(text: &mut String, reproduction: &Reproduction) {
+    if reproduction.failures.is_empty() && !reproduction.interrupted {
+        return;
+    }
+    text.push_str("<div class=\"notes\">");
+    for failure in &reproduction.failures {
+        let _ = write!(text, "<p>A run failed: {}.</p>", Escaped(failure));
+    }
+    if reproduction.interrupted {
+        text.push_str("<p>Interrupted: figures show what was run until then.</p>");
+    }
+    text.push_str("</div>\n");
+}
+
 /// The index page: every figure with how its claims fare.
 pub fn index(reproduction: &Reproduction) -> String {
     let ground = &reproduction.ground;
@@ -210,7 +234,7 @@ pub fn index(reproduction: &Reproduction) -> String {
         .collect();
     let _ = write!(
         text,
-        "<p class=\"kicker\">wharf reproduce · {} · {}</p>\n<h1>{}</h1>\n<p class=\"lede\">{} {} made. {}.</p>\n<div class=\"notes\">",
+        "<p class=\"kicker\">wharf reproduce · {} · {}</p>\n<h1>{}</h1>\n<p class=\"lede\">{} {} made. {}.</p>\n<div class=\"facts\">",
         Escaped(&ground.cite),
         seeds(ground),
         Escaped(&ground.paper),
@@ -223,20 +247,16 @@ pub fn index(reproduction: &Reproduction) -> String {
     for note in &ground.notes {
         let _ = write!(text, "<p>{}.</p>", Escaped(sentence_case(note)));
     }
-    for failure in &reproduction.failures {
-        let _ = write!(text, "<p>A run failed: {}.</p>", Escaped(failure));
-    }
-    if reproduction.interrupted {
-        text.push_str("<p>Interrupted: figures show what was run until then.</p>");
-    }
+    text.push_str("</div>\n");
+    problems(&mut text, reproduction);
     text.push_str(
-        "</div>\n<section class=\"long\">\n<table class=\"claims\">\n\
+        "<section class=\"long\">\n<table class=\"claims index\">\n\
          <thead><tr><th>figure</th><th>what it shows</th><th>claims</th></tr></thead>\n<tbody>\n",
     );
     for finding in &reproduction.findings {
         let _ = writeln!(
             text,
-            "<tr><td><a href=\"{0}.html\">{0}</a></td><td>{1}<small>{2}</small></td><td>{3}</td></tr>",
+            "<tr><td><a href=\"{0}.html\">{0}{4}</a></td><td>{1}<small>{2}</small></td><td>{3}</td></tr>",
             Escaped(&finding.name),
             Escaped(&finding.title),
             Escaped(counted(&finding.claims)),
@@ -247,9 +267,17 @@ pub fn index(reproduction: &Reproduction) -> String {
                 .map(|claim| badge(claim.verdict))
                 .collect::<Vec<_>>()
                 .join(" "),
+            small(finding),
         );
     }
     text + "</tbody>\n</table>\n</section>\n" + TAIL
+}
+
+/// The first plot of a figure that has values, in small.
+fn small(finding: &Finding) -> String {
+    let panels = finding.panels.iter();
+    let mut drawn = panels.map(|panel| thumbnail::draw(panel, finding.plot));
+    drawn.find(|svg| !svg.is_empty()).unwrap_or_default()
 }
 
 /// Badges of one figure on the index: a table of sixty cells needs no more.

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use super::figure::Plot;
+use super::marks::{Basis, Mark};
 use super::outcome::FoundPanel;
 use crate::report::format;
 use crate::report::html::Escaped;
@@ -16,6 +17,9 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 10.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
+
+/// A mark that stands higher than so many times our highest value is drawn at the upper edge.
+const MARKS_MOST: f64 = 2.5;
 
 /// Ticks on the vertical axis, about.
 const TICKS: f64 = 5.0;
@@ -50,6 +54,18 @@ impl Axes {
     fn x(&self, point: usize) -> f64 {
         LEFT + self.place() * point as f64
     }
+
+    /// Width of a bar with the gap to the next one.
+    fn bar_width(&self, panel: &FoundPanel) -> f64 {
+        (self.place() * 0.8 / panel.series.len() as f64).min(46.0)
+    }
+
+    /// Left end of a series' bar at a point.
+    fn bar(&self, point: usize, series: usize, panel: &FoundPanel) -> f64 {
+        let width = self.bar_width(panel);
+        let margin = (self.place() - width * panel.series.len() as f64) / 2.0;
+        self.x(point) + margin + width * series as f64
+    }
 }
 
 /// The next of 1, 2, 5, 10 and so on.
@@ -73,7 +89,9 @@ pub(super) fn draw(panel: &FoundPanel, plot: Plot, points: &str, axis: &str) -> 
         Plot::Stacks => heights(panel).fold(0.0, f64::max),
         _ => values.copied().fold(0.0, f64::max),
     };
-    let axes = Axes::new(most, panel.points.len());
+    let marked = panel.marks.iter().map(|mark| mark.value);
+    let marked = marked.fold(0.0, f64::max).min(MARKS_MOST * most);
+    let axes = Axes::new(most.max(marked), panel.points.len());
     let mut text = legend(panel, plot);
     let _ = write!(
         text,
@@ -86,11 +104,14 @@ pub(super) fn draw(panel: &FoundPanel, plot: Plot, points: &str, axis: &str) -> 
         Plot::Lines => lines(&mut text, &axes, panel),
         Plot::Stacks => stacks(&mut text, &axes, panel),
     }
+    for mark in &panel.marks {
+        draw_mark(&mut text, &axes, panel, plot, mark);
+    }
     text + "</svg></div>\n"
 }
 
 /// Heights of stacked bars.
-fn heights(panel: &FoundPanel) -> impl Iterator<Item = f64> {
+pub(super) fn heights(panel: &FoundPanel) -> impl Iterator<Item = f64> {
     (0..panel.points.len()).map(|point| {
         let layers = panel.series.iter();
         layers.filter_map(|series| series.values[point]).sum()
@@ -98,12 +119,12 @@ fn heights(panel: &FoundPanel) -> impl Iterator<Item = f64> {
 }
 
 /// A colour for each series; the lighter half of the palette comes again for an ideal line.
-fn colour(index: usize) -> String {
+pub(super) fn colour(index: usize) -> String {
     format!("var(--s{})", index % 8)
 }
 
 /// Layers beyond the palette's eight are paler.
-fn opacity(index: usize) -> &'static str {
+pub(super) fn opacity(index: usize) -> &'static str {
     if index < 8 { "1" } else { "0.5" }
 }
 
@@ -128,11 +149,67 @@ fn legend(panel: &FoundPanel, plot: Plot) -> String {
             Escaped(&series.name)
         );
     }
+    for basis in [Basis::Value, Basis::Ratio, Basis::MeanRatio] {
+        if panel.marks.iter().any(|mark| mark.basis == basis) {
+            let _ = write!(
+                text,
+                "<span class=\"key\"><svg width=\"16\" height=\"14\">{}</svg>{}</span>",
+                sign(basis, 8.0, 7.0),
+                said_of(basis)
+            );
+        }
+    }
     text + "</div>\n"
 }
 
+/// What a mark says, for the legend.
+fn said_of(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Value => "paper",
+        Basis::Ratio => "paper: its ratio × our value of what is compared with",
+        Basis::MeanRatio => {
+            "paper: its mean ratio × our value of what is compared with (the paper has no single ones)"
+        }
+    }
+}
+
+/// The sign of a mark: full for a value of the paper's, hollow for a ratio, flat for a mean.
+fn sign(basis: Basis, x: f64, y: f64) -> String {
+    let (class, half) = match basis {
+        Basis::Value => ("mark full", 5.5),
+        Basis::Ratio => ("mark", 5.5),
+        Basis::MeanRatio => ("mark", 2.5),
+    };
+    format!(
+        "<path class=\"{class}\" d=\"M{:.1} {y:.1}L{x:.1} {:.1}L{:.1} {y:.1}L{x:.1} {:.1}Z\"/>",
+        x - 5.5,
+        y - half,
+        x + 5.5,
+        y + half
+    )
+}
+
+fn draw_mark(text: &mut String, axes: &Axes, panel: &FoundPanel, plot: Plot, mark: &Mark) {
+    let x = match plot {
+        Plot::Bars => axes.bar(mark.point, mark.series, panel) + axes.bar_width(panel) / 2.0,
+        _ => axes.x(mark.point) + axes.place() / 2.0,
+    };
+    let is_above = mark.value > axes.most;
+    let _ = write!(
+        text,
+        "<g>{}<title>{}, {}, {}: {}{} (claim {})</title></g>",
+        sign(mark.basis, x, axes.y(mark.value.min(axes.most))),
+        said_of(mark.basis),
+        Escaped(&panel.series[mark.series].name),
+        Escaped(&panel.points[mark.point]),
+        format::number(mark.value),
+        if is_above { ", above the axis" } else { "" },
+        Escaped(&mark.claim)
+    );
+}
+
 /// Lines of what perfect scaling would give are dashed.
-fn dash(name: &str) -> &'static str {
+pub(super) fn dash(name: &str) -> &'static str {
     match name.ends_with("ideal") {
         true => " stroke-dasharray=\"5 4\"",
         false => "",
@@ -213,11 +290,10 @@ fn bar(text: &mut String, axes: &Axes, bar: &Bar) {
 }
 
 fn bars(text: &mut String, axes: &Axes, panel: &FoundPanel) {
-    let width = (axes.place() * 0.8 / panel.series.len() as f64).min(46.0);
-    let margin = (axes.place() - width * panel.series.len() as f64) / 2.0;
+    let width = axes.bar_width(panel);
     for (index, series) in panel.series.iter().enumerate() {
         for (point, value) in series.values.iter().enumerate() {
-            let x = axes.x(point) + margin + width * index as f64;
+            let x = axes.bar(point, index, panel);
             match value {
                 Some(value) => bar(
                     text,
@@ -308,6 +384,7 @@ mod tests {
         FoundPanel {
             title: String::new(),
             points: (0..values.len()).map(|i| format!("p{i}")).collect(),
+            marks: Vec::new(),
             series: vec![
                 FoundSeries {
                     name: "a<b".into(),
@@ -335,6 +412,32 @@ mod tests {
         assert_eq!(stacks.matches("<rect").count(), 4);
         // Both layers of the higher bar lie within the axes.
         assert!(stacks.contains(">20</text>"), "{stacks}");
+    }
+
+    #[test]
+    fn marks_of_the_paper_have_a_legend_and_stay_on_the_axes() {
+        let mut panel = panel(&[Some(3.0), Some(10.0)]);
+        let mark = |point, value, basis| Mark {
+            series: 0,
+            point,
+            value,
+            basis,
+            claim: "a<b".into(),
+        };
+        panel.marks = vec![mark(0, 12.0, Basis::Value), mark(1, 900.0, Basis::Ratio)];
+        for plot in [Plot::Bars, Plot::Lines] {
+            let text = draw(&panel, plot, "points", "axis");
+            // One in the legend and one in the plot, of either kind.
+            assert_eq!(text.matches("class=\"mark full\"").count(), 2);
+            assert_eq!(text.matches("class=\"mark\"").count(), 2);
+            assert!(
+                text.contains("<title>paper, a&lt;b, p0: 12.0 (claim a&lt;b)</title>"),
+                "{text}"
+            );
+            assert!(text.contains("p1: 900, above the axis"), "{text}");
+            // The axis reaches to two and a half times our values, and no farther.
+            assert!(text.contains(">25</text>") && !text.contains(">900</text>"));
+        }
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
+use super::marks::{Basis, Mark};
 use super::metric::Metric;
-use super::outcome::{Finding, find};
+use super::outcome::{Finding, Reproduction, find};
 use super::paper::Paper;
 use super::run::Run;
 use super::runs::{Gap, Measured, Runs, Traits};
@@ -125,6 +126,110 @@ fn a_claim_that_does_not_hold_is_said_plainly_with_what_was_measured() {
     let text = render(&finding, 100);
     assert!(text.contains("DOES NOT HOLD"), "{text}");
     assert!(text.contains("Of 3 claims of the paper 3 do not hold here."));
+}
+
+/// The marks of the figure above after a change of it, with ScalaCache's bandwidth at 60 and the kernel's at 100.
+fn marks_of(change: impl FnOnce(&mut Figure)) -> Vec<Mark> {
+    let (options, stop) = (options(), Arc::new(AtomicBool::new(false)));
+    let mut runs = Runs::new(&options, &stop);
+    runs.put(run(SCALA), Ok(vec![measured(60.0)]));
+    runs.put(run(KERNEL), Ok(vec![measured(100.0)]));
+    runs.put(run(TRI_2M), Ok(vec![measured(80.0)]));
+    let paper = Paper::of(Subject::Scala);
+    let mut figure = figure();
+    change(&mut figure);
+    let ground = ground(Subject::Scala, &paper, &options);
+    let mut found = find(&figure, &paper, &runs, &ground);
+    found.panels.remove(0).marks
+}
+
+#[test]
+fn a_ratio_of_the_paper_is_marked_where_our_value_would_be() {
+    let marks = marks_of(|_| ());
+    // 53.5 % less than the kernel's 100; the other claims of this place come after it.
+    let [mark] = &marks[..] else {
+        panic!("{marks:?}")
+    };
+    assert_eq!((mark.series, mark.point, mark.basis), (0, 0, Basis::Ratio));
+    assert!((mark.value - 46.5).abs() < 1e-9, "{mark:?}");
+    assert_eq!(mark.claim, "scala-below-2m8c");
+}
+
+#[test]
+fn a_mean_is_marked_as_one_and_what_has_no_place_is_not_marked() {
+    let ratio = |of, by| {
+        let cell = Cell::plain(Metric::Bandwidth, run(of)).to(run(by));
+        Term::of(cell)
+    };
+    let terms = vec![ratio(SCALA, KERNEL), ratio(KERNEL, TRI_2M)];
+    let marks = marks_of(|figure| {
+        for claim in &mut figure.claims {
+            claim.formula = Formula::Mean(terms.clone());
+        }
+    });
+    let places: Vec<_> = marks.iter().map(|m| (m.series, m.point, m.basis)).collect();
+    assert_eq!(places, [(0, 0, Basis::MeanRatio), (1, 0, Basis::MeanRatio)]);
+    // 53.5 % less than TriCache's 80.
+    assert!((marks[1].value - 37.2).abs() < 1e-9, "{marks:?}");
+
+    // The greatest of some, one run by several others, a run that is not drawn, layers of a stack.
+    let twice = vec![ratio(SCALA, KERNEL), ratio(SCALA, TRI_2M)];
+    for formula in [
+        Formula::Most(terms),
+        Formula::Mean(twice),
+        Formula::Mean(vec![ratio(TRI_2M, KERNEL)]),
+    ] {
+        let none = marks_of(|figure| {
+            figure
+                .claims
+                .iter_mut()
+                .for_each(|claim| claim.formula = formula.clone());
+        });
+        assert_eq!(none, [], "{formula:?}");
+    }
+    assert_eq!(marks_of(|figure| figure.plot = Plot::Stacks), []);
+}
+
+#[test]
+fn a_value_of_the_papers_own_is_marked_before_a_ratio() {
+    let own = Cell::plain(Metric::Bandwidth, run(SCALA));
+    let marks = marks_of(|figure| {
+        figure.claims[2].formula = Formula::Mean(vec![Term::of(own)]);
+    });
+    assert_eq!(marks.len(), 1);
+    assert_eq!(
+        (marks[0].basis, marks[0].value),
+        (Basis::Value, 1.0 - 0.2733)
+    );
+}
+
+#[test]
+fn the_index_shows_each_figure_in_small() {
+    let finding = found(Ok(measured(60.0)), Ok(measured(100.0)));
+    let made = Reproduction {
+        ground: finding.ground.clone(),
+        findings: vec![finding],
+        score: Score::default(),
+        failures: Vec::new(),
+        runs: 2,
+        interrupted: false,
+    };
+    let page = super::index(&made);
+    let link = page
+        .split("<a href=\"fig12b.html\">")
+        .nth(1)
+        .expect("a link");
+    let link = link.split("</a>").next().expect("is ended");
+    assert!(link.starts_with("fig12b<svg class=\"thumb\""), "{link}");
+    assert_eq!(link.matches("<rect").count(), 2);
+    assert!(!page.contains("class=\"notes\""), "nothing went wrong");
+    let failed = Reproduction {
+        failures: vec!["a<b".into()],
+        interrupted: true,
+        ..made
+    };
+    let page = super::index(&failed);
+    assert!(page.contains("class=\"notes\"><p>A run failed: a&lt;b.</p><p>Interrupted"));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! From latencies in nanoseconds to the figures of a report.
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 
 /// Longest latency that is told apart, in nanoseconds: an hour.
-const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+pub(super) const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Latencies of requests: how they are distributed, to three digits, and their sum to the nanosecond.
 #[derive(Debug, Clone)]
@@ -86,16 +86,23 @@ pub fn latency_summary(histogram_ns: &Histogram<u64>) -> Latency {
     if histogram_ns.is_empty() {
         return Latency::default();
     }
-    let quantile_us = |q| us(histogram_ns.value_at_quantile(q).min(histogram_ns.max()));
+    let at = |quantile| quantile_us(histogram_ns, quantile);
     Latency {
         // Whole nanoseconds: more digits would be noise.
         mean: us(histogram_ns.mean().round() as u64),
-        p50: quantile_us(0.5),
-        p99: quantile_us(0.99),
-        p99_9: quantile_us(0.999),
-        p99_99: quantile_us(0.9999),
+        p50: at(0.5),
+        p99: at(0.99),
+        p99_9: at(0.999),
+        p99_99: at(0.9999),
         max: us(histogram_ns.max()),
     }
+}
+
+/// The latency that a share of those in a histogram of nanoseconds does not exceed, in microseconds.
+pub(super) fn quantile_us<T: Counter>(histogram_ns: &Histogram<T>, quantile: f64) -> f64 {
+    us(histogram_ns
+        .value_at_quantile(quantile)
+        .min(histogram_ns.max()))
 }
 
 /// The shares at which a distribution is sampled, in parts per million: from, to, steps.

@@ -52,7 +52,7 @@ fn curves(report: &Report) -> String {
     };
     format!(
         "<noscript><p class=\"notes\">The curves need JavaScript. All figures are in the table below.</p></noscript>\n\
-         <section>\n<h2>By {}</h2>\n<div id=\"choices\"></div>\n<div class=\"legend\" id=\"legend\"></div>\n\
+         <section>\n<div class=\"bar-head\"><h2>By {}</h2><span class=\"choice\" id=\"zoom\"></span></div>\n<div id=\"choices\"></div>\n<div class=\"legend\" id=\"legend\"></div>\n\
          <div class=\"grid-of-charts\" id=\"charts\"></div>\n</section>\n",
         Escaped(&axis.axis.key)
     )

@@ -93,7 +93,10 @@ fn check(row: &Row, plan: &Plan) {
     let by_sort = [row.reads, row.writes, row.flushes, row.discards, row.names];
     assert_eq!(by_sort.iter().sum::<u64>(), row.requests);
     assert_eq!(row.verified_reads, row.reads, "every read is checked");
-    let in_its_course = row.timeline.iter().filter_map(|point| point.latency_us);
+    let in_its_course = row
+        .timeline
+        .iter()
+        .filter_map(|point| point.latency_us.map(|latency| latency.mean));
     assert!(in_its_course.sum::<f64>() > 0.0, "{}", row.design);
     for operation in &row.file_operations {
         let kind = FileOpKind::by_name(operation.operation.as_bytes()).expect("its name");

@@ -32,6 +32,7 @@ use crate::checker::names::{NameChecker, State as NameState, WrongAnswer};
 use crate::checker::objects::{Object, Objects};
 use crate::input::{FilePlan, Plan};
 use crate::progress::UPDATE_EVERY;
+use crate::result::Completed;
 
 pub(crate) use account::FileAccounts;
 
@@ -371,11 +372,15 @@ impl<F: FileClient> State<F> {
             account.affected.record(latency_ns);
         }
         account.bytes += served.bytes;
-        let ended_ns = now_ns.saturating_sub(account.start_ns);
-        account
-            .timeline
-            .record(ended_ns, served.bytes, touch.pages, touch.hits);
-        account.timeline.record_latency(ended_ns, latency_ns);
+        account.timeline.record(
+            now_ns.saturating_sub(account.start_ns),
+            Completed {
+                latency_ns,
+                bytes: served.bytes,
+                touches: touch.pages,
+                hits: touch.hits,
+            },
+        );
         account.end_ns = account.end_ns.max(now_ns);
         self.cpu.progress();
         self.untold.set(self.untold.get() + 1);

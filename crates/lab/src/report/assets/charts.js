@@ -65,6 +65,14 @@ function niceTicks(most, count) {
   return ticks;
 }
 
+/** Round numbers between two others, about `count` of them. */
+function ticksBetween(from, to, count) {
+  const step = niceTicks(to - from, count)[1];
+  const ticks = [];
+  for (let k = Math.ceil(from / step - 1e-9); k * step <= to + step * 1e-9; k++) ticks.push(Number((k * step).toPrecision(12)));
+  return ticks;
+}
+
 const linear = (from, to, low, high) => (v) => low + ((v - from) / (to - from || 1)) * (high - low);
 
 function logarithmic(from, to, low, high) {
@@ -161,13 +169,16 @@ function hideTip() {
   tip().hidden = true;
 }
 
-/** Calls `read(x, y, event)` in the chart's own units while the pointer is over the plot. */
+/** Where the pointer is, in the chart's own units. */
+const inChart = (root, event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
+
+/** Calls `read(x, y, event)` in the chart's own units while the pointer is over the plot; gives what the pointer meets there. */
 function onPointer(root, plot, read, leave) {
   const { left, top, bottom, width } = plot;
   const area = svg("rect", { class: "hover", x: left, y: top, width, height: bottom - top });
   const over = (event) => {
-    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
-    read(at.x, at.y, event);
+    const at = inChart(root, event);
+    if (isOn(plot, at.x)) read(at.x, at.y, event);
   };
   area.addEventListener("pointermove", over);
   area.addEventListener("pointerdown", over);
@@ -176,9 +187,11 @@ function onPointer(root, plot, read, leave) {
     leave();
   });
   root.append(area);
+  return area;
 }
 
-/** An upright line at the number that is nearest to the pointer: `tell` gives its heading and rows, which are shown by their `order`. */
+/** An upright line at the number that is nearest to the pointer: `tell` gives its heading and rows, which are shown by their `order`.
+ * Gives what the pointer meets. */
 function readNearest(root, plot, numbers, x, tell) {
   const mark = svg("line", { class: "axis", y1: plot.top, y2: plot.bottom, visibility: "hidden" });
   root.append(mark);
@@ -190,5 +203,5 @@ function readNearest(root, plot, numbers, x, tell) {
     const { heading, rows } = tell(near);
     showTip(event, heading, rows.sort((a, b) => b.order - a.order));
   };
-  onPointer(root, plot, read, () => mark.setAttribute("visibility", "hidden"));
+  return onPointer(root, plot, read, () => mark.setAttribute("visibility", "hidden"));
 }

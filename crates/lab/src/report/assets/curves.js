@@ -32,7 +32,8 @@ function draw() {
   const { root, plot } = frame(place, 380, { left: 52, right: 34, top: 12, bottom: 44 }, "Hit ratio by size of the cache");
   const from = sizes[0];
   const to = Math.max(sizes[sizes.length - 1], from * 2);
-  const x = logarithmic(from, to, plot.left, plot.right);
+  const x = zoomed(zoom, plot, logarithmic(from, to, plot.left, plot.right));
+  const seen = sizes.filter((pages) => isOn(plot, x(pages)));
   const most = Math.max(...report.rows.map((row) => row.hit_ratio), 0.01);
   const ticks = niceTicks(Math.min(most * 1.05, 1), 6);
   const y = linear(0, ticks[ticks.length - 1], plot.bottom, plot.top);
@@ -43,15 +44,16 @@ function draw() {
     last = x(pages);
     return pagesText(pages);
   };
-  xAxis(root, plot, sizes, x, sizeName, "size of the cache");
+  xAxis(root, plot, seen, x, sizeName, "size of the cache");
   yAxis(root, plot, ticks, y, percent);
+  const inside = clipped(root, plot);
   policies.forEach((policy, index) => {
     const points = report.rows
       .filter((row) => row.policy === policy)
       .map((row) => [x(row.cache_pages), y(row.hit_ratio)]);
-    root.append(polyline(points, lineStyle(index)));
+    inside.append(polyline(points, lineStyle(index)));
   });
-  readNearest(root, plot, sizes, x, (near) => {
+  const area = readNearest(root, plot, seen, x, (near) => {
     const rows = report.rows.filter((row) => row.cache_pages === near);
     const told = rows.map((row) => ({
       color: color(policies.indexOf(row.policy)),
@@ -61,8 +63,13 @@ function draw() {
     }));
     return { heading: `${pagesText(near)}, ${percent(rows[0].cache_share)} of the pages`, rows: told };
   });
+  dragToZoom(zoom, root, plot, area);
 }
 
+// A part of the axis that has a size in it.
+const ofAxis = sizes.map(logarithmic(sizes[0], Math.max(sizes.at(-1), sizes[0] * 2), 0, 1));
+const widest = Math.max(...ofAxis.map((share, at) => share - (ofAxis[at - 1] ?? 0)), 1 - ofAxis.at(-1));
+const zoom = newZoom({ buttons: "zoom", charts: "curves" }, Math.min(1, widest), draw);
 legend();
 draw();
 addEventListener("resize", draw);

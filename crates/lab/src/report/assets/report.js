@@ -12,7 +12,15 @@ const view = {
   tail: true,
   /** Time of the timeline: seconds, or parts of each design's own run. */
   seconds: longestRun < 4 * shortestRun,
+  /** What more designs than fit into one plot are drawn by, over time. */
+  course: "throughput",
 };
+
+designs.forEach(({ row }) => completeTimeline(row));
+const latencyZoom = newZoom({ buttons: "cdf-zoom", charts: "cdf" }, 0.01, () => drawLatency());
+// Where nobody took the course over time, the page has no place for it.
+const hasTime = document.getElementById("time") !== null;
+const timeZoom = hasTime && newZoom({ buttons: "time-zoom", charts: "time" }, 0.01, () => drawTimeline());
 
 const place = (id) => {
   const element = document.getElementById(id);
@@ -141,18 +149,20 @@ function drawLatency() {
   const least = Math.min(...series.map(({ row }) => Math.max(row.latency_cdf[0][0], 1e-3)));
   const most = Math.max(...series.map(({ row }) => row.latency_cdf.at(-1)[0]), least);
   const ticks = latencyTicks(least, most);
-  const x = logarithmic(ticks[0], ticks.at(-1), plot.left, plot.right);
-  const room = plot.width / ticks.length;
+  const x = zoomed(latencyZoom, plot, logarithmic(ticks[0], ticks.at(-1), plot.left, plot.right));
+  const seen = ticks.filter((t) => isOn(plot, x(t)));
+  const room = plot.width / seen.length;
   const isDecade = (t) => Number.isInteger(Number(Math.log10(t).toFixed(6)));
   const written = (t) => (room > 46 || isDecade(t) ? latencyText(t) : "");
-  xAxis(root, plot, ticks, x, written, "latency of a request (log scale)");
+  xAxis(root, plot, seen, x, written, "latency of a request (log scale)");
   root.append(svg("text", { x: plot.left, y: plot.top - 10 }, "share of requests"));
   yAxis(root, plot, shares.ticks, shares.y, (s) => `${Number((s * 100).toFixed(3))} %`);
+  const inside = clipped(root, plot);
   for (const { row, index } of series) {
     const points = row.latency_cdf.map(([us, share]) => [x(us), shares.y(share)]);
     const path = stepPath([[points[0][0], plot.bottom], ...points]);
     const style = `stroke:${seriesColor(index)};stroke-dasharray:${seriesDash(index)}`;
-    root.append(svg("path", { class: "curve", d: path, style }));
+    inside.append(svg("path", { class: "curve", d: path, style }));
   }
   latencyReadOut(root, plot, series, shares, x);
 }
@@ -167,208 +177,14 @@ function latencyReadOut(root, plot, series, shares, x) {
     const rows = series.map(({ row, index, name }) => {
       const [us] = row.latency_cdf.find((point) => point[1] >= share) ?? row.latency_cdf.at(-1);
       const style = `fill:${seriesColor(index)}`;
-      marks.append(svg("circle", { cx: x(us), cy: y, r: 4, style }));
+      if (isOn(plot, x(us))) marks.append(svg("circle", { cx: x(us), cy: y, r: 4, style }));
       return { color: seriesColor(index), name, value: latencyText(us) };
     });
     const digits = Math.max(1, Math.ceil(-Math.log10(1 - Math.min(share, 0.999999))) - 2);
     const heading = `${Number((share * 100).toFixed(digits))} % of requests took at most`;
     showTip(event, heading, rows);
   };
-  onPointer(root, plot, read, () => marks.replaceChildren());
-}
-
-// ---- Timeline ----
-
-/** More curves than these in one plot are a knot: then each design has a plot of its own. */
-const CURVES_MAX = 3;
-
-const hasGc = (row) => row.timeline.some((point) => point.gc_share > 0);
-const hasHits = (row) => row.hit_ratio !== null && row.timeline.some((point) => point.hit_ratio !== null);
-
-function drawTimeline() {
-  const target = place("time");
-  const series = shown().filter(({ row }) => row.timeline.length > 0);
-  if (series.length === 0) return empty(target, "No course over time to show.");
-  if (series.length > CURVES_MAX) return drawMultiples(target, series);
-  const collecting = series.filter(({ row }) => hasGc(row));
-  const caching = series.filter(({ row }) => hasHits(row));
-  // Plots one below the other, each with a line of text above it.
-  const strips = collecting.length > 0 ? 30 + 13 * collecting.length : 0;
-  const hits = caching.length > 0 ? 166 : 0;
-  const height = 26 + 200 + strips + hits + 46;
-  const margin = { left: 66, right: 20, top: 26, bottom: 46 };
-  const { root, plot } = frame(target, height, margin, "Throughput, garbage collection and hit ratio over time");
-  const time = timeAxis(series, plot);
-  const part = (top, bottom) => ({ ...plot, top, bottom });
-
-  const throughput = part(plot.top, plot.top + 200);
-  if (strips + hits > 0) xAxis(root, throughput, time.ticks, time.tickX, () => "", "");
-  drawThroughput(root, throughput, series, time);
-  if (strips > 0) drawStrips(root, part(throughput.bottom + 28, throughput.bottom + strips), collecting, time);
-  if (hits > 0) drawHits(root, part(plot.bottom - 130, plot.bottom), caching, time);
-  const last = hits > 0 ? plot.bottom - 130 : strips > 0 ? throughput.bottom + 28 : plot.top;
-  xAxis(root, part(last, plot.bottom), time.ticks, time.tickX, time.text, time.name);
-  timeReadOut(root, plot, series, time);
-}
-
-/** A small plot for each design, all with the same scales: throughput, with garbage collection shaded, and hits as a thin line. */
-function drawMultiples(target, series) {
-  const grid = html("div", { className: "grid-of-charts" });
-  target.append(grid);
-  // All places first: the width of each depends on how many stand in a line.
-  const charts = series.map(({ row, name }) => {
-    const told = [hasGc(row) ? "shaded: garbage collection" : "", hasHits(row) ? "thin: hit ratio, to 100 %" : ""];
-    const heading = html("h3", {}, `${name} `, html("small", {}, told.filter(Boolean).join("; ")));
-    return html("div", { className: "chart" }, heading);
-  });
-  grid.append(...charts);
-  const most = Math.max(...series.flatMap(({ row }) => row.timeline.map((point) => point.mb_s)));
-  const ticks = niceTicks(most, 3);
-  series.forEach((design, at) => {
-    const margin = { left: 62, right: 14, top: 20, bottom: 44 };
-    const { root, plot } = frame(charts[at], 190, margin, `${design.name}: throughput and hit ratio over time`);
-    const time = timeAxis(series, plot);
-    const y = linear(0, ticks.at(-1), plot.bottom, plot.top);
-    root.append(svg("text", { x: plot.left, y: plot.top - 7 }, "MB/s"));
-    yAxis(root, plot, ticks, y, (t) => t.toLocaleString("en-US"));
-    xAxis(root, plot, time.ticks, time.tickX, time.text, time.name);
-    shadeGc(root, plot, design, time, y);
-    drawCourse(root, design, time, y, (point) => point.mb_s, "none");
-    if (!hasHits(design.row)) return timeReadOut(root, plot, [design], time);
-    const share = linear(0, 1, plot.bottom, plot.top);
-    for (const points of course(design.row, time, share, (point) => point.hit_ratio))
-      root.append(svg("path", { class: "curve", d: stepPath(points), style: "stroke:var(--muted);stroke-width:1" }));
-    timeReadOut(root, plot, [design], time);
-  });
-}
-
-/** The horizontal axis of the timeline: seconds on the run's clock, or per cent of each run. */
-function timeAxis(series, plot) {
-  if (!view.seconds) {
-    const x = linear(0, 1, plot.left, plot.right);
-    return {
-      ticks: [0, 0.2, 0.4, 0.6, 0.8, 1],
-      tickX: x,
-      text: (t) => `${Math.round(t * 100)} %`,
-      name: "part of each design's own run",
-      x: (row, t) => x(t / row.elapsed_seconds),
-      at: (row, px) => linear(plot.left, plot.right, 0, row.elapsed_seconds)(px),
-      heading: (px) => `after ${percentText(linear(plot.left, plot.right, 0, 1)(px))} of the run`,
-    };
-  }
-  const most = Math.max(...series.map(({ row }) => row.elapsed_seconds));
-  const unit = timeUnit(most);
-  const x = linear(0, most, plot.left, plot.right);
-  const back = linear(plot.left, plot.right, 0, most);
-  const clock = data.rows.every((row) => row.mode === "simulated") ? "simulated time" : "time";
-  const ticks = niceTicks(most * unit.scale, plot.width < 420 ? 4 : 8).filter((t) => t <= most * unit.scale);
-  return {
-    ticks,
-    tickX: (t) => x(t / unit.scale),
-    text: (t) => t.toLocaleString("en-US"),
-    name: `${clock}, ${unit.name}`,
-    x: (_, t) => x(t),
-    at: (_, px) => back(px),
-    heading: (px) => `at ${figure(back(px) * unit.scale)} ${unit.name}`,
-  };
-}
-
-/** A design's course of one quantity as pixels, up to the end of its run; gaps where it has none. */
-function course(row, time, y, value) {
-  const parts = [[]];
-  row.timeline.forEach((point, index) => {
-    const end = row.timeline[index + 1]?.t_s ?? row.elapsed_seconds;
-    if (value(point) === null) return parts.at(-1).length && parts.push([]);
-    if (parts.at(-1).length) parts.at(-1).pop();
-    const level = y(value(point));
-    parts.at(-1).push([time.x(row, point.t_s), level], [time.x(row, end), level]);
-  });
-  return parts.filter((points) => points.length > 0);
-}
-
-function drawCourse(root, { row, index }, time, y, value, dash = seriesDash(index)) {
-  const style = `stroke:${seriesColor(index)};stroke-dasharray:${dash};stroke-width:1.7`;
-  for (const points of course(row, time, y, value))
-    root.append(svg("path", { class: "curve", d: stepPath(points), style }));
-}
-
-function drawThroughput(root, plot, series, time) {
-  const most = Math.max(...series.flatMap(({ row }) => row.timeline.map((point) => point.mb_s)));
-  const ticks = niceTicks(most, 4);
-  const y = linear(0, ticks.at(-1), plot.bottom, plot.top);
-  root.append(svg("text", { x: plot.left, y: plot.top - 10 }, "throughput, MB/s"));
-  yAxis(root, plot, ticks, y, (t) => t.toLocaleString("en-US"));
-  for (const design of series) shadeGc(root, plot, design, time, y);
-  for (const design of series) drawCourse(root, design, time, y, (point) => point.mb_s);
-}
-
-/** The intervals of a run in which garbage was collected, as pixels. */
-function gcSpans(row, time) {
-  return row.timeline.flatMap((point, index) => {
-    if (point.gc_share === 0) return [];
-    const x = time.x(row, point.t_s);
-    const end = time.x(row, row.timeline[index + 1]?.t_s ?? row.elapsed_seconds);
-    return [{ x, width: Math.max(end - x, 0.5), point }];
-  });
-}
-
-/** Garbage collection shades what lies below the curve of throughput. */
-function shadeGc(root, plot, { row, index }, time, y) {
-  const style = `fill:${seriesColor(index)}`;
-  for (const { x, width, point } of gcSpans(row, time)) {
-    const top = y(point.mb_s);
-    const opacity = (0.4 * point.gc_share).toFixed(3);
-    root.append(svg("rect", { x, width, y: top, height: plot.bottom - top, style, opacity }));
-  }
-}
-
-function drawStrips(root, plot, series, time) {
-  const title = "garbage collection: darker is a larger share of the time";
-  root.append(svg("text", { x: plot.left, y: plot.top - 6 }, title));
-  series.forEach(({ row, index, name }, line) => {
-    const y = plot.top + 13 * line;
-    const text = name.length > 9 ? `${name.slice(0, 8)}…` : name;
-    root.append(svg("text", { x: plot.left - 7, y: y + 10, "text-anchor": "end" }, text));
-    const end = time.x(row, row.elapsed_seconds);
-    const ground = { x: plot.left, y, width: end - plot.left, height: 11, style: "fill:var(--line)" };
-    root.append(svg("rect", { ...ground, opacity: 0.5 }));
-    for (const { x, width, point } of gcSpans(row, time)) {
-      const style = `fill:${seriesColor(index)}`;
-      const opacity = (0.15 + 0.85 * point.gc_share).toFixed(3);
-      root.append(svg("rect", { x, width, y, height: 11, style, opacity }));
-    }
-  });
-}
-
-function drawHits(root, plot, series, time) {
-  const y = linear(0, 1, plot.bottom, plot.top);
-  root.append(svg("text", { x: plot.left, y: plot.top - 10 }, "hit ratio of 4 KiB page touches"));
-  yAxis(root, plot, [0, 0.25, 0.5, 0.75, 1], y, (t) => `${t * 100} %`);
-  for (const design of series) drawCourse(root, design, time, y, (point) => point.hit_ratio);
-}
-
-/** An upright line under the pointer: what each design did at that time. */
-function timeReadOut(root, plot, series, time) {
-  const marks = svg("g");
-  root.append(marks);
-  const read = (px, _, event) => {
-    const { top, bottom } = plot;
-    marks.replaceChildren(svg("line", { class: "cross", x1: px, x2: px, y1: top, y2: bottom }));
-    const rows = series.map(({ row, index, name }) => {
-      const t = time.at(row, px);
-      const point = t <= row.elapsed_seconds ? row.timeline.findLast((p) => p.t_s <= t) : undefined;
-      const parts = point
-        ? [
-            `${figure(point.mb_s)} MB/s`,
-            ...(point.hit_ratio === null ? [] : [`hits ${percentText(point.hit_ratio)}`]),
-            ...(hasGc(row) ? [`GC ${percentText(point.gc_share)}`] : []),
-          ]
-        : ["done"];
-      return { color: seriesColor(index), name, value: parts.join(" · ") };
-    });
-    showTip(event, time.heading(px), rows);
-  };
-  onPointer(root, plot, read, () => marks.replaceChildren());
+  dragToZoom(latencyZoom, root, plot, onPointer(root, plot, read, () => marks.replaceChildren()));
 }
 
 // ---- CPU ----
@@ -464,8 +280,7 @@ function drawLines() {
   drawLegend("cdf-legend", (row) => row.latency_cdf.length > 0);
   drawChoice("cdf-choice", "tail", "tail", "even");
   drawLatency();
-  // Where nobody took the course over time, the page has no place for it.
-  if (!document.getElementById("time")) return;
+  if (!hasTime) return;
   drawLegend("time-legend", (row) => row.timeline.length > 0);
   drawChoice("time-choice", "seconds", "seconds", "% of run");
   drawTimeline();

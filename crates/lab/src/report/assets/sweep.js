@@ -3,6 +3,7 @@
 const report = JSON.parse(document.getElementById("data").textContent);
 const along = report.axes.findIndex((axis) => axis.unit !== null);
 const axis = report.axes[along];
+const numbers = along < 0 ? [] : [...axis.numbers].sort((a, b) => a - b);
 /** The chosen value of each other axis. */
 const chosen = report.axes.map((other) => other.values[0]);
 
@@ -77,8 +78,8 @@ function draw() {
 
 function chart(place, kind, curves) {
   const { root, plot } = frame(place, 260, { left: 62, right: 22, top: 12, bottom: 44 }, `${kind.name} by ${axis.key}`);
-  const numbers = [...axis.numbers].sort((a, b) => a - b);
-  const x = scaleOf(numbers[0], numbers[numbers.length - 1], plot.left, plot.right);
+  const x = zoomed(zoom, plot, scaleOf(numbers[0], numbers.at(-1), plot.left, plot.right));
+  const seen = numbers.filter((number) => isOn(plot, x(number)));
   const values = curves.flatMap(({ points }) => points.map(({ row }) => kind.of(row)).filter((v) => v !== null));
   const ticks = niceTicks(Math.max(...values) * 1.02, 5);
   const y = linear(0, ticks[ticks.length - 1], plot.bottom, plot.top);
@@ -92,15 +93,16 @@ function chart(place, kind, curves) {
     last = x(number) + half;
     return name;
   };
-  xAxis(root, plot, numbers, x, shown, axis.key);
+  xAxis(root, plot, seen, x, shown, axis.key);
   yAxis(root, plot, ticks, y, kind.text);
+  const inside = clipped(root, plot);
   for (const { index, points } of curves) {
     const known = points.filter(({ row }) => kind.of(row) !== null);
     const places = known.map(({ at, row }) => [x(at), y(kind.of(row))]);
-    root.append(polyline(places, lineStyle(index)));
-    for (const [cx, cy] of places) root.append(svg("circle", { cx, cy, r: 3, style: `fill:${color(index)}` }));
+    inside.append(polyline(places, lineStyle(index)));
+    for (const [cx, cy] of places.filter(([cx]) => isOn(plot, cx))) root.append(svg("circle", { cx, cy, r: 3, style: `fill:${color(index)}` }));
   }
-  readNearest(root, plot, numbers, x, (near) => {
+  const area = readNearest(root, plot, seen, x, (near) => {
     const rows = curves.flatMap(({ design, index, points }) => {
       const point = points.find((p) => p.at === near);
       const value = point === undefined ? null : kind.of(point.row);
@@ -108,9 +110,15 @@ function chart(place, kind, curves) {
     });
     return { heading: `${axis.key} = ${nameOf(near)}`, rows };
   });
+  dragToZoom(zoom, root, plot, area);
 }
 
+let zoom;
 if (along >= 0) {
+  const ofAxis = numbers.map(scaleOf(numbers[0], numbers.at(-1), 0, 1));
+  // A part of the axis that has a value in it.
+  const widest = Math.max(...ofAxis.map((share, at) => (at === 0 ? 1 - ofAxis.at(-1) : share - ofAxis[at - 1])));
+  zoom = newZoom({ buttons: "zoom", charts: "charts" }, Math.min(1, widest), draw);
   legend();
   choices();
   draw();
