@@ -33,11 +33,11 @@ impl Small {
         }
     }
 
-    fn grow_to(&self, mebibytes: u32) {
+    fn resize_to(&self, mebibytes: u32) {
         let size = format!("remount,size={mebibytes}m");
         let mut mount = Command::new("mount");
-        let grown = mount.args(["-o", &size, text(&self.0)]).status();
-        assert!(grown.is_ok_and(|status| status.success()));
+        let resized = mount.args(["-o", &size, text(&self.0)]).status();
+        assert!(resized.is_ok_and(|status| status.success()));
     }
 }
 
@@ -89,11 +89,12 @@ fn dirty(place: &Place) -> u64 {
 #[test]
 fn writes_go_around_a_cache_whose_file_system_is_full_and_come_back() {
     let mut place = Place::new();
-    let Some(small) = Small::at(place.path("small"), 20) else {
+    let Some(small) = Small::at(place.path("small"), 100) else {
         return;
     };
     place.fast = small.0.join("fast");
     place.says(&["create", "FAST", "--backing", "SLOW", "--size", "64MiB"]);
+    small.resize_to(20);
     let (mut model, mut rng) = (content(1), Seed(21).rng());
     assert_eq!(model.len(), DISK_BYTES);
     let server = place.serve_on(&["SLOW"], &["--metrics", "127.0.0.1:0"]);
@@ -112,7 +113,7 @@ fn writes_go_around_a_cache_whose_file_system_is_full_and_come_back() {
     let mut client = Client::new(&server.socket);
     verify(&mut client, &model);
     write_all(&mut client, &mut rng, &mut model);
-    small.grow_to(100);
+    small.resize_to(100);
     // The file system counts as full for a tenth of a second more.
     for _ in 0..20 {
         write_all(&mut client, &mut rng, &mut model);

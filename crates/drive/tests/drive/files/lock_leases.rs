@@ -365,8 +365,8 @@ fn a_host_that_writes_anything_to_its_area_takes_no_lock_of_others_away() {
             area.put((0, 0), &many);
             let state = match round % 3 {
                 0 => next() << 20,
-                1 => NAMED | next() % 70,
-                _ => NAMED | 1 << 16 | 64,
+                1 => NAMED | (next() % 70),
+                _ => NAMED | (1 << 16) | 64,
             };
             area.area.tell(PLACES, state & !BUSY);
             if round % 4 == 0 {
