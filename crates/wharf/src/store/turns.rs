@@ -49,7 +49,7 @@ const LOOKS_FEW: u32 = 100;
 /// Passes over all tasks at a time: one that always has something to do keeps nobody from its turn.
 const PASSES_MAX: u32 = 64;
 
-/// Whose turn it is: see the [module](self).
+/// Whose turn it is, of several threads that use one client. Who waits for the drive gives its turn back meanwhile.
 #[derive(Default)]
 pub struct Turns {
     lock: Mutex<()>,
