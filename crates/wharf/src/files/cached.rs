@@ -31,10 +31,9 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Whether the drive's own cache is used too.
-    pub(super) fn has_near(&self) -> bool {
-        let cache = self.cache.as_ref();
-        cache.is_some_and(|cache| cache.borrow().has_near())
+    /// Whether anything is kept.
+    pub(super) fn is_used(&self) -> bool {
+        self.cache.is_some()
     }
 }
 

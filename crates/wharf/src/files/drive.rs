@@ -81,9 +81,9 @@ impl FileDrive {
     }
 
     /// Lets other threads use a drive in another process while one waits for it. From now on each has its turn when it uses it, and is
-    /// given that by `turns`. With the drive's own cache ([`FileDrive::attach_omni`]) threads keep their turns.
+    /// given that by `turns`. Where this process keeps what it knows of files, threads keep their turns: sizes from before were seen otherwise.
     pub fn share_among_threads(&self, turns: &'static Turns) {
-        if !self.uses_near() {
+        if !self.kept.is_used() {
             self.client.share_among_threads(turns);
         }
     }

@@ -15,11 +15,6 @@ impl FileDrive {
         self.has_elsewhere(DriveFeature::DeviceCache)
     }
 
-    /// Whether this process uses it.
-    pub(super) fn uses_near(&self) -> bool {
-        self.kept.has_near()
-    }
-
     /// Reads bytes that stay in the drive; gives how many, as far as the file goes.
     pub(super) fn read_near(
         &self,
