@@ -27,11 +27,13 @@
 //! | `owned.rs` | the ranges of one owner: replacing, splitting, merging |
 //! | `file.rs` | one file: its owners, its line |
 //! | `table.rs` | all files; limits; deadlocks |
+//! | `told.rs` | how a drive and a host tell each other of locks |
 
 mod file;
 mod owned;
 mod range;
 mod table;
+mod told;
 
 #[cfg(test)]
 mod model_test;
@@ -64,6 +66,11 @@ pub enum LockSpace {
     Records,
     /// All of a file, by `flock`.
     Whole,
+}
+
+impl LockSpace {
+    /// Both.
+    pub const ALL: [LockSpace; 2] = [LockSpace::Records, LockSpace::Whole];
 }
 
 /// Who has a lock: whom the session says.

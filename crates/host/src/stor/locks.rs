@@ -219,7 +219,7 @@ impl StorClient {
             first: request.range.first(),
             last: request.range.last(),
             owner: request.owner,
-            state: state(request.kind).raw(),
+            state: LockState::from(request.kind).raw(),
             ..FileLock::default()
         };
         let bytes = size_of::<FileLock>();
@@ -322,25 +322,13 @@ fn command(handle: Handle, request: &LockRequest) -> Command {
     Command::lock_file(NAMESPACE, words(handle, operation, owner, space, range))
 }
 
-fn state(kind: LockKind) -> LockState {
-    match kind {
-        LockKind::Shared => LockState::Shared,
-        LockKind::Exclusive => LockState::Exclusive,
-    }
-}
-
 /// A lock as the drive tells it; an error if it says what nobody knows.
 fn held(words: &FileLock) -> Result<HeldLock, Errno> {
-    let kind = match LockState::from_raw(words.state) {
-        Some(LockState::Shared) => LockKind::Shared,
-        Some(LockState::Exclusive) => LockKind::Exclusive,
-        Some(LockState::Free) | None => return Err(Errno::EIO),
-    };
     Ok(HeldLock {
         owner: words.owner,
         session: words.session,
         is_own: words.is_own != 0,
         range: LockRange::new(words.first, words.last).ok_or(Errno::EIO)?,
-        kind,
+        kind: LockKind::from_raw(words.state).ok_or(Errno::EIO)?,
     })
 }

@@ -25,9 +25,8 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use rustc_hash::FxHashMap;
-use wharf_files::locks::{Lock, LockKind, LockOwner, LockRange, LockSpace};
+use wharf_files::locks::{Lock, LockSpace};
 use wharf_wire::dma::DmaArea;
-use wharf_wire::file::LockState;
 use wharf_wire::file::lock_area::{
     LOCKS, OwnLock, PLACES, Told, Words, lease_word, locks_at, state_word, stop,
 };
@@ -55,7 +54,7 @@ pub(super) struct LockGrant {
     pub(super) place: usize,
     /// Its number.
     pub(super) lease: u64,
-    /// Which locks of ranges the handle may have: shared ones, and exclusive ones.
+    /// Whether its handle may read, and write.
     pub(super) may: (bool, bool),
 }
 
@@ -199,54 +198,15 @@ impl LockGrant {
     /// Locks that the host has, as it is told of them; none if they are more than it can be told of, or some that it may not have by
     /// this lease.
     pub(super) fn tell(&self, own: &[(LockSpace, Lock)]) -> Option<Vec<OwnLock>> {
-        let may = |(space, lock): &(LockSpace, Lock)| self.may_have(*space, lock.kind);
+        let may = |(space, lock): &(LockSpace, Lock)| lock.kind.may_be_had(*space, self.may);
         let may = own.len() <= LOCKS && own.iter().all(may);
-        may.then(|| own.iter().map(|(space, lock)| told(*space, lock)).collect())
-    }
-
-    fn may_have(&self, space: LockSpace, kind: LockKind) -> bool {
-        let (shared, exclusive) = self.may;
-        let may = match kind {
-            LockKind::Shared => shared,
-            LockKind::Exclusive => exclusive,
-        };
-        may || space == LockSpace::Whole
+        may.then(|| own.iter().map(|(space, lock)| lock.told(*space)).collect())
     }
 
     /// A lock, if a command would have given it.
     fn checked(&self, own: &OwnLock) -> Option<(LockSpace, Lock)> {
-        let kind = match LockState::from_raw(own.state)? {
-            LockState::Shared => LockKind::Shared,
-            LockState::Exclusive => LockKind::Exclusive,
-            LockState::Free => return None,
-        };
-        let (space, range) = match own.whole_file {
-            0 => (LockSpace::Records, LockRange::new(own.first, own.last)?),
-            _ => (LockSpace::Whole, LockRange::ALL),
-        };
-        if !self.may_have(space, kind) {
-            return None;
-        }
-        let owner = LockOwner {
-            session: self.host,
-            id: own.owner,
-        };
-        Some((space, Lock { owner, range, kind }))
-    }
-}
-
-/// A lock as a host is told of it.
-fn told(space: LockSpace, lock: &Lock) -> OwnLock {
-    let state = match lock.kind {
-        LockKind::Shared => LockState::Shared,
-        LockKind::Exclusive => LockState::Exclusive,
-    };
-    OwnLock {
-        first: lock.range.first(),
-        last: lock.range.last(),
-        owner: lock.owner.id,
-        state: state.raw(),
-        whole_file: (space == LockSpace::Whole).into(),
-        reserved: 0,
+        let (space, lock) = Lock::of_told(own, self.host)?;
+        let may = lock.kind.may_be_had(space, self.may);
+        may.then_some((space, lock))
     }
 }

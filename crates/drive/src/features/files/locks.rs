@@ -40,8 +40,6 @@ const LOCKS_MAX: usize = 4096;
 const WAITS_OF_HOST: usize = 8;
 const WAITS_OF_ALL: usize = 4;
 
-const SPACES: [LockSpace; 2] = [LockSpace::Records, LockSpace::Whole];
-
 /// The note of a command whose queue is being deleted.
 pub(super) const QUEUE_CLOSES: u64 = 1;
 
@@ -160,7 +158,7 @@ impl Locks {
     /// Whether no other host has or waits for a lock of a file, and this one waits for none.
     pub(super) fn is_alone(&self, core: &Core, file: u64, session: u32) -> bool {
         self.with_table(core, |state| {
-            SPACES
+            LockSpace::ALL
                 .into_iter()
                 .all(|space| state.table.is_alone(LockPlace { file, space }, session))
         })
@@ -169,23 +167,13 @@ impl Locks {
     /// All that a host has of a file, each with its space.
     pub(super) fn of_host(&self, file: u64, session: u32) -> Vec<(LockSpace, Lock)> {
         let state = self.0.borrow();
-        let mut own = Vec::new();
-        for space in SPACES {
-            let locks = state.table.of_session(LockPlace { file, space }, session);
-            own.extend(locks.map(|lock| (space, lock)));
-        }
-        own
+        state.table.of_file(file, session).collect()
     }
 
     /// A host has granted itself locks of a file, in the place of all that it had.
     pub(super) fn replace(&self, file: u64, session: u32, own: &[(LockSpace, Lock)]) {
         let state = &mut *self.0.borrow_mut();
-        for space in SPACES {
-            let own = own.iter().filter(|(of, _)| *of == space);
-            let own: Vec<Lock> = own.map(|(_, lock)| *lock).collect();
-            let place = LockPlace { file, space };
-            state.table.replace(place, session, &own);
-        }
+        state.table.replace_of_file(file, session, own);
         state.hand_over();
     }
 

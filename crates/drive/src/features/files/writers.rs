@@ -28,7 +28,7 @@ use std::task::{Poll, Waker};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use wharf_files::{By, Caller, Errno, FILE_BYTES_MAX, FileError, FileSystem, In, Place, Write};
+use wharf_files::{By, Caller, Errno, FILE_BYTES_MAX, FileError, FileSystem, In, Write};
 use wharf_runtime::here;
 use wharf_wire::dma::{DmaArea, PAGE_BYTES};
 use wharf_wire::file::write_area::{
@@ -412,21 +412,29 @@ impl Taken {
             now_ns: self.time_ns.min(now_ns.saturating_add(AHEAD_NS)),
         };
         for (from, bytes) in &self.runs {
-            let mut done = 0;
-            while done < bytes.len() {
-                let write = Write {
-                    place: Place::At(from + done as u64),
-                    end_max: FILE_BYTES_MAX,
-                };
-                let written = fs
-                    .write(by, number, write, In::Bytes(&bytes[done..]))
-                    .await?;
-                if written.bytes == 0 {
-                    return Err(Errno::ENOSPC.into());
-                }
-                done += written.bytes as usize;
-            }
+            write_bytes(fs, by, number, *from, bytes).await?;
         }
         Ok(())
     }
+}
+
+/// Writes bytes to a file, all of them.
+pub(super) async fn write_bytes(
+    fs: &impl FileSystem,
+    by: By<'_>,
+    number: u64,
+    from: u64,
+    bytes: &[u8],
+) -> Result<(), FileError> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let write = Write::at(from + done as u64);
+        let data = In::Bytes(&bytes[done..]);
+        let written = fs.write(by, number, write, data).await?;
+        if written.bytes == 0 {
+            return Err(Errno::ENOSPC.into());
+        }
+        done += written.bytes as usize;
+    }
+    Ok(())
 }

@@ -10,12 +10,10 @@
 //!    by then, a command is sent, and what the table has of the file means nothing.
 
 use wharf_files::locks::{
-    Lock, LockAsk, LockError, LockKind, LockLimits, LockOwner, LockPlace, LockRange, LockSpace,
-    LockTable,
+    Lock, LockAsk, LockError, LockLimits, LockOwner, LockPlace, LockRange, LockSpace, LockTable,
 };
 use wharf_host::stor::LockRequest;
 use wharf_wire::dma::{DmaArea, DmaRegion};
-use wharf_wire::file::LockState;
 use wharf_wire::file::lock_area::{
     AREA_PAGES, LOCKS, OwnLock, PLACES, Told, Words, begin, end, locks_at, state_word,
 };
@@ -117,8 +115,7 @@ impl Granted {
         let place = self.places.valid(&self.area, number)?;
         let (may, told) = self.told[place];
         if let Change::Lock(request) = change
-            && request.space == LockSpace::Records
-            && !may_have(may, request.kind)
+            && !request.kind.may_be_had(request.space, may)
         {
             return None;
         }
@@ -165,14 +162,6 @@ impl Granted {
     }
 }
 
-/// Whether a handle that may do so much may have a lock of a range.
-pub(super) fn may_have((reads, writes): May, kind: LockKind) -> bool {
-    match kind {
-        LockKind::Shared => reads,
-        LockKind::Exclusive => writes,
-    }
-}
-
 fn of(file: u64, space: LockSpace) -> LockPlace {
     LockPlace { file, space }
 }
@@ -202,48 +191,16 @@ fn apply(table: &mut LockTable, number: u64, change: Change<'_>) -> Result<(), L
     }
 }
 
-const SPACES: [LockSpace; 2] = [LockSpace::Records, LockSpace::Whole];
-
 /// All locks of a file, as the drive is told of them.
 fn list(table: &LockTable, number: u64, locks: &mut Vec<OwnLock>) {
     locks.clear();
-    for space in SPACES {
-        let found = table.of_session(of(number, space), OWN);
-        locks.extend(found.map(|lock| {
-            let state = match lock.kind {
-                LockKind::Shared => LockState::Shared,
-                LockKind::Exclusive => LockState::Exclusive,
-            };
-            OwnLock {
-                first: lock.range.first(),
-                last: lock.range.last(),
-                owner: lock.owner.id,
-                state: state.raw(),
-                whole_file: (space == LockSpace::Whole).into(),
-                reserved: 0,
-            }
-        }));
-    }
+    let own = table.of_file(number, OWN);
+    locks.extend(own.map(|(space, lock)| lock.told(space)));
 }
 
 /// The file has the locks again that it had.
 fn restore(table: &mut LockTable, number: u64, locks: &[OwnLock]) {
-    for space in SPACES {
-        let of_space = locks
-            .iter()
-            .filter(|lock| (lock.whole_file == 1) == (space == LockSpace::Whole));
-        let of_space: Vec<Lock> = of_space
-            .filter_map(|lock| {
-                Some(Lock {
-                    owner: own(lock.owner),
-                    range: LockRange::new(lock.first, lock.last)?,
-                    kind: match lock.state == LockState::Exclusive.raw() {
-                        true => LockKind::Exclusive,
-                        false => LockKind::Shared,
-                    },
-                })
-            })
-            .collect();
-        table.replace(of(number, space), OWN, &of_space);
-    }
+    let own = locks.iter().filter_map(|told| Lock::of_told(told, OWN));
+    let own: Vec<(LockSpace, Lock)> = own.collect();
+    table.replace_of_file(number, OWN, &own);
 }

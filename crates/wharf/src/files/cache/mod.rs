@@ -48,7 +48,7 @@ mod places;
 mod together;
 mod writes;
 
-use wharf_files::locks::{LockError, LockSpace};
+use wharf_files::locks::LockError;
 use wharf_files::{Attributes, Errno, Handle, Kind, OpenFlags, Place, Written};
 use wharf_host::stor::{Leased, LockRequest};
 use wharf_wire::dma::DmaRegion;
@@ -478,9 +478,9 @@ impl Cache {
         change: Change<'_>,
     ) -> Option<Result<(), Errno>> {
         let open = self.open(handle)?;
+        let may = (open.reads, open.writes);
         if let Change::Lock(request) = change
-            && request.space == LockSpace::Records
-            && !granted::may_have((open.reads, open.writes), request.kind)
+            && !request.kind.may_be_had(request.space, may)
         {
             return Some(Err(Errno::EBADF));
         }

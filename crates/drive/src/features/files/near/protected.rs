@@ -12,9 +12,9 @@
 
 use wharf_files::{By, Errno, FileError, FileSystem, Sync};
 
-use super::write_back::write_all;
 use super::{Near, PAGE};
 use crate::features::files::lines::FileSystemOfDrive;
+use crate::features::files::writers::write_bytes;
 use crate::kept::{KeptPage, Protection};
 
 impl Near {
@@ -134,7 +134,7 @@ async fn restore_page(fs: &FileSystemOfDrive, page: &KeptPage) -> Result<bool, F
     let written = match size.map(bytes) {
         Ok(0) => Ok(false),
         Ok(bytes) => {
-            let written = write_all(fs, by, number, from, &page.bytes[..bytes]).await;
+            let written = write_bytes(fs, by, number, from, &page.bytes[..bytes]).await;
             written.map(|()| true)
         }
         Err(error) => Err(error),

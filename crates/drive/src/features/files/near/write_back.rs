@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use wharf_files::{By, Errno, FileError, FileSystem, In, Sync, Write};
+use wharf_files::{By, FileError, FileSystem, Sync};
 use wharf_runtime::Op;
 
 use super::blocks::{Dirty, Epoch};
 use super::{Near, PAGE, RUN_PAGES_MAX, cpu};
 use crate::features::files::lines::FileSystemOfDrive;
+use crate::features::files::writers::write_bytes;
 
 /// A run of pages that was written to its file, or that failed.
 type WrittenRun = (Dirty, Result<(), FileError>);
@@ -131,27 +132,6 @@ impl Near {
             caller: &writer.caller,
             now_ns: writer.changed_ns,
         };
-        write_all(fs, by, number, from, &bytes[..end]).await
+        write_bytes(fs, by, number, from, &bytes[..end]).await
     }
-}
-
-/// Writes bytes to a file.
-pub(super) async fn write_all(
-    fs: &FileSystemOfDrive,
-    by: By<'_>,
-    number: u64,
-    from: u64,
-    bytes: &[u8],
-) -> Result<(), FileError> {
-    let mut done = 0;
-    while done < bytes.len() {
-        let write = Write::at(from + done as u64);
-        let data = In::Bytes(&bytes[done..]);
-        let written = fs.write(by, number, write, data).await?;
-        if written.bytes == 0 {
-            return Err(Errno::ENOSPC.into());
-        }
-        done += written.bytes as usize;
-    }
-    Ok(())
 }

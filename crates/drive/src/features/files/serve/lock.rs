@@ -34,11 +34,7 @@ pub(super) async fn test(call: &Call<'_>) -> Served {
     call.copy_out(0, asked.as_mut_bytes())?;
     call.carry(COMMAND_BYTES as usize + size_of::<FileLock>())
         .await;
-    let kind = match LockState::from_raw(asked.state) {
-        Some(LockState::Shared) => LockKind::Shared,
-        Some(LockState::Exclusive) => LockKind::Exclusive,
-        Some(LockState::Free) | None => return Err(StatusCode::InvalidField.into()),
-    };
+    let kind = LockKind::from_raw(asked.state).ok_or(StatusCode::InvalidField)?;
     call.settle_locks(place.file).await;
     let session = call.host();
     let ask = LockAsk {
@@ -62,10 +58,7 @@ pub(super) async fn test(call: &Call<'_>) -> Served {
             last: lock.range.last(),
             owner: lock.owner.id,
             session: lock.owner.session,
-            state: match lock.kind {
-                LockKind::Shared => LockState::Shared.raw(),
-                LockKind::Exclusive => LockState::Exclusive.raw(),
-            },
+            state: LockState::from(lock.kind).raw(),
             is_own: (lock.owner.session == session).into(),
         },
     };
@@ -117,7 +110,7 @@ impl Call<'_> {
     /// Does what a lock command says. Gives its result, or nothing if it is parked. There is no wait here: whoever
     /// is asked in between does not come in between.
     fn operate_on_lock(&self) -> Result<Option<u64>, Refused> {
-        let (place, (reads, writes)) = self.lock_place()?;
+        let (place, may) = self.lock_place()?;
         let operation = self.command.lock_operation();
         let operation = operation.ok_or(StatusCode::InvalidField)?;
         let owner = LockOwner {
@@ -144,11 +137,7 @@ impl Call<'_> {
                 return Ok(Some(locks.withdraw(core, place, owner, range)));
             }
         };
-        let may = match kind {
-            LockKind::Shared => reads,
-            LockKind::Exclusive => writes,
-        };
-        if !may && place.space == LockSpace::Records {
+        if !kind.may_be_had(place.space, may) {
             return Err(Errno::EBADF.into());
         }
         let ask = LockAsk {
