@@ -49,8 +49,8 @@ struct Process {
 unsafe impl Sync for Process {}
 
 impl Process {
-    fn of(served: &Served) -> Process {
-        let drive = FileDrive::attach_cached(&served.place.path().join("s"), 0).unwrap();
+    fn of(served: &Served, cache_bytes: u64) -> Process {
+        let drive = FileDrive::attach_cached(&served.place.path().join("s"), cache_bytes).unwrap();
         let turns = Box::leak(Box::new(Turns::new()));
         drive.share_among_threads(turns);
         Process { drive, turns }
@@ -108,41 +108,43 @@ impl Process {
 #[test]
 fn a_thread_that_waits_for_a_lock_in_the_drive_is_in_no_other_ones_way() {
     let served = Served::new();
-    let process = Process::of(&served);
-    let (file, done) = (process.open(b"/locked"), AtomicU32::new(0));
-    process.lock(file, 1).unwrap();
-    std::thread::scope(|threads| {
-        for owner in 2..10 {
-            let (process, done) = (&process, &done);
-            threads.spawn(move || {
-                process.lock(file, owner).unwrap();
-                assert_eq!(done.load(Ordering::Relaxed), 4, "it is held until then");
-                process.unlock(file, owner);
-            });
-        }
-        let working: Vec<_> = (0..4_u8)
-            .map(|number| {
-                let process = &process;
+    for cache_bytes in [0, 1 << 20] {
+        let process = Process::of(&served, cache_bytes);
+        let (file, done) = (process.open(b"/locked"), AtomicU32::new(0));
+        process.lock(file, 1).unwrap();
+        std::thread::scope(|threads| {
+            for owner in 2..10 {
+                let (process, done) = (&process, &done);
                 threads.spawn(move || {
-                    let own = process.open(format!("/own{number}").as_bytes());
-                    (0..50).for_each(|round| process.write_and_read(own, number ^ round));
+                    process.lock(file, owner).unwrap();
+                    assert_eq!(done.load(Ordering::Relaxed), 4, "it is held until then");
+                    process.unlock(file, owner);
+                });
+            }
+            let working: Vec<_> = (0..4_u8)
+                .map(|number| {
+                    let process = &process;
+                    threads.spawn(move || {
+                        let own = process.open(format!("/own{number}").as_bytes());
+                        (0..50).for_each(|round| process.write_and_read(own, number ^ round));
+                    })
                 })
-            })
-            .collect();
-        for worker in working {
-            worker.join().unwrap();
-            done.fetch_add(1, Ordering::Relaxed);
-        }
-        process.unlock(file, 1);
-    });
-    process.drive.end().unwrap();
+                .collect();
+            for worker in working {
+                worker.join().unwrap();
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            process.unlock(file, 1);
+        });
+        process.drive.end().unwrap();
+    }
     served.end();
 }
 
 #[test]
 fn all_threads_that_wait_are_told_when_the_server_goes() {
     let served = Served::new();
-    let process = Process::of(&served);
+    let process = Process::of(&served, 0);
     let file = process.open(b"/locked");
     process.lock(file, 1).unwrap();
     std::thread::scope(|threads| {

@@ -31,9 +31,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Whether anything is kept.
-    pub(super) fn is_used(&self) -> bool {
-        self.cache.is_some()
+    /// Whether the drive's own cache is used too.
+    pub(super) fn has_near(&self) -> bool {
+        let cache = self.cache.as_ref();
+        cache.is_some_and(|cache| cache.borrow().has_near())
     }
 }
 
@@ -93,10 +94,11 @@ impl FileDrive {
         }
     }
 
-    /// Writes what the drive takes later; none if it takes a command.
+    /// Writes what the drive takes later; none if it takes a command, as it does beside another command: for one of this process's own the
+    /// drive takes what was written without a look at whether a write is under way.
     #[inline]
     pub fn write_kept(&self, handle: Handle, place: Place, data: &[u8]) -> Option<Written> {
-        let cache = self.usable()?;
+        let cache = self.usable().filter(|_| self.is_quiet())?;
         let place = match self.appends(handle) {
             true => Place::End,
             false => place,

@@ -1,6 +1,6 @@
 //! The host's side of a drive that runs a file system: on this thread, or in another process.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -27,6 +27,8 @@ pub struct FileDrive {
     /// Of whoever asked last.
     pub(super) recent: RefCell<StorClient>,
     client: Client<Stor>,
+    /// Commands that are under way: more than one, where threads have them side by side.
+    under_way: Cell<u32>,
     pub(super) root: u64,
     /// Handles by which all writes are at the end.
     pub(super) appending: RefCell<BTreeSet<Handle>>,
@@ -81,9 +83,9 @@ impl FileDrive {
     }
 
     /// Lets other threads use a drive in another process while one waits for it. From now on each has its turn when it uses it, and is
-    /// given that by `turns`. Where this process keeps what it knows of files, threads keep their turns: sizes from before were seen otherwise.
+    /// given that by `turns`. With the drive's own cache ([`FileDrive::attach_omni`]) threads keep their turns.
     pub fn share_among_threads(&self, turns: &'static Turns) {
-        if !self.kept.is_used() {
+        if !self.kept.has_near() {
             self.client.share_among_threads(turns);
         }
     }
@@ -131,6 +133,7 @@ impl FileDrive {
         Ok(FileDrive {
             recent: RefCell::new(files),
             client,
+            under_way: Cell::new(0),
             root: root.number,
             appending: RefCell::default(),
             recovered: log.as_ref().map(recovered).unwrap_or_default(),
@@ -216,7 +219,16 @@ impl FileDrive {
     /// That of the answer; `EIO` if the process that serves the drive is gone, a millisecond after that or a quarter of the time waited so
     /// far, up to 100 ms.
     pub(super) fn done<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
-        done(&self.client, future)
+        self.under_way.update(|count| count + 1);
+        let done = done(&self.client, future);
+        self.under_way.update(|count| count - 1);
+        done
+    }
+
+    /// Whether no thread has a command under way.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.under_way.get() == 0
     }
 
     /// The client, for a caller; and tells the drive what time it is where it does not know.

@@ -12,8 +12,9 @@
 //!    and exchanges the busy size for the new one: by that the write has taken effect. If either is not so, it has not, and the
 //!    host sends a command.
 //! 3. To take, the drive swaps 0 into the lease, and waits until the size is not busy; if it is for too long, it exchanges the
-//!    busy size for the old one. Then it copies the entries of the lease, as far as the size goes, and sets their words to 0. While
-//!    the host waits for a command of its own, it takes without ending the lease.
+//!    busy size for the old one. Then it copies the entries of the lease, as far as the size goes, and sets their words to 0. For a
+//!    command of the host's own it takes without ending the lease, and without waiting: while a host has a command under way it writes
+//!    nothing here.
 //!
 //! What a host writes there is looked at once, and means its own files alone.
 

@@ -416,7 +416,7 @@ impl Cache {
         }
     }
 
-    /// Writes bytes of a file that the drive takes later; none if it takes a command.
+    /// Writes bytes of a file that the drive takes later; none if it takes a command. No command is under way.
     pub(super) fn write(
         &mut self,
         handle: Handle,
@@ -427,9 +427,6 @@ impl Cache {
         // One of no bytes changes nothing, and may be refused all the same.
         let may = |open: &Opened| open.writes && !data.is_empty();
         let open = self.open(handle).filter(may)?;
-        if self.together.changes_file(open.number) {
-            return None;
-        }
         let at = self.files.place(open.number)?;
         let file = self.files.valid(at, open.number)?;
         let asked = Asked {
@@ -446,7 +443,6 @@ impl Cache {
             return None;
         }
         self.counts.writes += 1;
-        self.together.note(Part::File(open.number));
         if let Some(known) = &mut file.attributes {
             (known.modified_ns, known.changed_ns) = (now_ns, now_ns);
             known.bytes = known.bytes.max(asked.offset + data.len() as u64);

@@ -100,7 +100,9 @@ impl Together {
 
     /// A change is about to be sent.
     pub(in crate::files) fn begin(&mut self, part: Part) {
-        self.note(part);
+        self.questions
+            .iter_mut()
+            .for_each(|question| question.note(part));
         self.changes.push(part);
     }
 
@@ -109,14 +111,6 @@ impl Together {
         if let Some(at) = self.changes.iter().position(|change| *change == part) {
             self.changes.swap_remove(at);
         }
-    }
-
-    /// Something was changed at once.
-    #[inline]
-    pub(in crate::files) fn note(&mut self, part: Part) {
-        self.questions
-            .iter_mut()
-            .for_each(|question| question.note(part));
     }
 
     /// Whether a file is being changed.
@@ -153,10 +147,10 @@ mod tests {
                     all.begin(part);
                 }
                 let asked = [all.ask(Some(7)), all.ask(None)];
-                match begins_before {
-                    true => all.end(part),
-                    false => all.note(part),
+                if !begins_before {
+                    all.begin(part);
                 }
+                all.end(part);
                 let found = asked.map(|asked| [all.is_so(asked), all.are_names_so(asked)]);
                 assert_eq!(found, [of_file, of_path], "{part:?}");
                 asked.into_iter().for_each(|asked| all.answered(asked));
