@@ -7,15 +7,20 @@ mod support;
 use std::process::Command;
 
 use support::{Drive, compiled, text};
+use wharf::files::Serving;
 
-/// Bytes that each process keeps: as many as it likes, or nothing.
-const CACHES: [&str; 2] = ["67108864", "0"];
+/// Bytes that each process keeps: as many as it likes, or nothing; or it uses the drive's cache too.
+const CACHES: [&str; 3] = ["67108864", "0", "omni:1"];
 
 /// Processes of so many threads at the same files, some of which are killed.
 fn find_what_any_of_them_wrote(processes: u32, threads: u32, rounds: u32, killed: u32) {
     let program = compiled("together.c");
     for (cache, seed) in CACHES.iter().zip(1..) {
-        let drive = Drive::with_places(4 * processes);
+        let drive = Drive::served(&Serving {
+            processes: 4 * processes,
+            drive_cache_bytes: 256 << 10,
+            ..Serving::default()
+        });
         let numbers = [processes, threads, rounds, seed, killed].map(|number| number.to_string());
         let mut command = Command::new(program.path());
         let mut command = drive.command(command.arg("/where").args(numbers));

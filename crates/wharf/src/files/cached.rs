@@ -30,14 +30,6 @@ pub(super) struct Kept {
     looked_ns: Cell<i64>,
 }
 
-impl Kept {
-    /// Whether the drive's own cache is used too.
-    pub(super) fn has_near(&self) -> bool {
-        let cache = self.cache.as_ref();
-        cache.is_some_and(|cache| cache.borrow().has_near())
-    }
-}
-
 impl FileDrive {
     /// A drive that another process serves at a socket; this process keeps up to `bytes` bytes of its files.
     ///
@@ -228,10 +220,11 @@ impl FileDrive {
                 }
             };
             done = from;
-            let (start, client) = (missing.page * PAGE, self.client());
-            let bytes = (missing.pages * PAGE) as usize;
+            let client = self.client();
+            let missing = missing.up_to(client.bytes_max());
+            let (start, bytes) = (missing.page * PAGE, missing.bytes());
             // What has come is given, and kept if it is so after it has come.
-            let takes = cache.borrow().is_near(&missing);
+            let takes = cache.borrow_mut().takes(&missing);
             let asked = cache.borrow_mut().ask_for(&missing);
             let each = |nth: usize, page: &[u8]| {
                 let mut cache = cache.borrow_mut();
@@ -248,11 +241,11 @@ impl FileDrive {
             let read = client.read_pages(handle, (start, bytes), takes, each);
             let count = self.done(read);
             self.answered(asked);
-            let count = count?;
-            if takes {
-                cache.borrow_mut().took(&missing);
+            if count.is_err() && takes {
+                cache.borrow_mut().took_not(&missing);
             }
-            let is_end = count < bytes.min(client.bytes_max());
+            let count = count?;
+            let is_end = count < bytes;
             if done == out.len() || is_end {
                 return Ok(Some(done as u64));
             }

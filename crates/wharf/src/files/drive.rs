@@ -83,11 +83,9 @@ impl FileDrive {
     }
 
     /// Lets other threads use a drive in another process while one waits for it. From now on each has its turn when it uses it, and is
-    /// given that by `turns`. With the drive's own cache ([`FileDrive::attach_omni`]) threads keep their turns.
+    /// given that by `turns`.
     pub fn share_among_threads(&self, turns: &'static Turns) {
-        if !self.kept.has_near() {
-            self.client.share_among_threads(turns);
-        }
+        self.client.share_among_threads(turns);
     }
 
     /// Whether another process has the drive, and is gone.

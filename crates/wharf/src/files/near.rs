@@ -66,19 +66,18 @@ impl FileDrive {
     /// Has what was not used for longest leave the drive's cache, if that had no room.
     fn make_room(&self, cache: &RefCell<Cache>) {
         let leaving = cache.borrow_mut().next_leaving();
-        let Some((handle, bytes)) = leaving else {
+        let Some((handle, pages)) = leaving else {
             return;
         };
         let client = self.client();
-        let (from, count) = (bytes.start, bytes.end - bytes.start);
+        let (from, count) = pages.bytes();
         let evict = client.evict_near(handle, Evict::WriteBack, from, count);
-        if self.done(evict).is_err() {
-            // What cannot be written stays there, and whoever syncs the file is told.
-            cache.borrow_mut().stays(handle, bytes);
-        }
+        let has_left = self.done(evict).is_ok();
+        // What cannot be written stays there, and whoever syncs the file is told.
+        cache.borrow_mut().left(&pages, has_left);
     }
 
-    /// A handle is about to be closed: nothing stays in the drive's cache of a file that is not open any more.
+    /// A handle is closed: nothing stays in the drive's cache of a file that is not open any more.
     pub(super) fn leave_near(&self, handle: Handle) {
         let Some(cache) = self.usable() else {
             return;

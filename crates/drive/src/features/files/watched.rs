@@ -92,6 +92,8 @@ impl Watched {
         kept: Kept,
         put: impl Fn(&[u8], Out<'_>) -> Result<(), FileError>,
     ) -> Result<NearResult, FileError> {
+        // From before the look on nobody gets a lease to write, as pages may come.
+        let _brings = matches!(kept, Kept::With(_)).then(|| self.near.brings(number));
         self.end_writer(number).await;
         let read = self
             .near

@@ -135,6 +135,18 @@ pub(super) struct Missing {
 }
 
 impl Missing {
+    /// Those of them that are read at once, where that is so many bytes at most.
+    pub(super) fn up_to(self, bytes_max: usize) -> Missing {
+        Missing {
+            pages: self.pages.min((bytes_max / PAGE) as u64),
+            ..self
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.pages as usize * PAGE
+    }
+
     fn range(&self) -> std::ops::Range<u64> {
         self.page..self.page + self.pages
     }
@@ -435,8 +447,11 @@ impl Cache {
     /// What was answered, 0 for an error too.
     pub(super) fn may_write(&mut self, wanted: Wanted, lease: u64) {
         self.writes.answered(wanted, lease);
-        // The drive has given up what it had of it.
-        if let Some(near) = self.near.as_mut().filter(|_| lease != 0) {
+        // The drive has given up what it had of it. If pages have come since the lease has ended.
+        if lease != 0
+            && self.writes.has(wanted.number)
+            && let Some(near) = &mut self.near
+        {
             near.forget(wanted.number);
         }
     }

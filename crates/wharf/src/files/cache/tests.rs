@@ -1,4 +1,4 @@
-//! What threads of one process learn from the drive in another order than it answered them.
+//! What threads of one process learn from the drive in another order than it answered them, and have it do side by side.
 
 use std::sync::Arc;
 
@@ -111,4 +111,34 @@ fn a_name_from_before_a_lease_of_names_is_not_kept_under_it() {
     let asked = cache.together.ask(None);
     cache.learn_name(&caller, (at, true), None, Some(Answer::Nothing), asked);
     assert!(cache.names.find(&caller, at, true, None).is_some());
+}
+
+/// One thread has pages of a file leave the drive's cache, by the only handle of that; another closes it. If the drive closes it first, the
+/// first thread's command fails.
+#[test]
+fn pages_that_are_leaving_leave_before_the_last_handle_is_closed() {
+    for (is_leaving, has_left) in [(false, true), (true, true), (true, false)] {
+        let (cache, _words, _space) = with_a_file();
+        let mut cache = cache.with_near();
+        let near = cache.near.as_mut().unwrap();
+        near.add(77, &(3..4));
+        near.note_full();
+        for nth in 0.. {
+            if !cache.frames.has_room() {
+                break;
+            }
+            cache.frames.put((0, nth));
+        }
+        let (by, leaving) = cache.next_leaving().expect("neither cache has room");
+        assert_eq!((by, leaving.bytes()), (FILE, (0, 64 << 12)));
+        if !is_leaving {
+            cache.left(&leaving, has_left);
+        }
+        assert_eq!(cache.leaves_near(FILE), is_leaving);
+        if is_leaving {
+            cache.left(&leaving, has_left);
+        }
+        // Of a file that is not open nothing can leave.
+        assert!(cache.next_leaving().is_none() && !cache.stays_near(77));
+    }
 }

@@ -65,6 +65,8 @@ pub(super) struct Near {
     writers: RefCell<FxHashMap<u64, Writer>>,
     /// Those who wait for pages that are coming, or being written.
     waiting: RefCell<Vec<Waker>>,
+    /// Files of which pages are being brought, or are about to be.
+    bringing: RefCell<Vec<u64>>,
     /// What it did.
     counts: RefCell<DeviceCacheLog>,
     clock: Rc<Clock>,
@@ -153,6 +155,7 @@ impl Near {
             blocks: RefCell::new(Blocks::new(pages, host_pages)),
             writers: RefCell::default(),
             waiting: RefCell::default(),
+            bringing: RefCell::default(),
             counts: RefCell::default(),
             clock,
             durable: RefCell::default(),

@@ -9,7 +9,32 @@ use super::blocks::Look;
 use super::{How, Kept, Near, PAGE, RUN_PAGES_MAX, User, pages_of, part_of};
 use crate::features::files::lines::FileSystemOfDrive;
 
+/// Pages of a file may come, until this is dropped.
+pub(in crate::features::files) struct Bringing<'a> {
+    near: &'a Near,
+    number: u64,
+}
+
+impl Drop for Bringing<'_> {
+    fn drop(&mut self) {
+        let mut all = self.near.bringing.borrow_mut();
+        let own = all.iter().position(|number| *number == self.number);
+        all.swap_remove(own.expect("it has begun"));
+    }
+}
+
 impl Near {
+    /// Somebody is about to read a file, and to have its pages come.
+    pub(in crate::features::files) fn brings(&self, number: u64) -> Bringing<'_> {
+        self.bringing.borrow_mut().push(number);
+        Bringing { near: self, number }
+    }
+
+    /// Whether it has pages of a file, or some may come by who reads it already.
+    pub(in crate::features::files) fn may_have(&self, number: u64) -> bool {
+        self.has(number) || self.bringing.borrow().contains(&number)
+    }
+
     /// Reads bytes of a file, as far as it goes.
     pub(in crate::features::files) async fn read(
         &self,

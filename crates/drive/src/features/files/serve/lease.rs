@@ -79,7 +79,7 @@ async fn lease_to_write(call: &Call<'_>) -> Served {
     // What is kept by the host is not looked for near.
     fs.forget_near(number).await?;
     // From here on there is no wait: nobody comes in between.
-    let is_near = call.at.firmware.near().has(number);
+    let is_near = call.at.firmware.near().may_have(number);
     let is_free = !is_near && !writers.has(number) && writers.of_place(host, place).is_none();
     let lease = match may && is_free && call.files.is_open(handle) {
         true => call.at.firmware.leases().begin_writing(host, number),

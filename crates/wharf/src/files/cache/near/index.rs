@@ -17,6 +17,8 @@ pub(in crate::files::cache) struct Near {
     places: FxHashMap<(u64, u64), usize>,
     /// Ranges of each file that has some.
     files: FxHashMap<u64, u32>,
+    /// Files of which a command has pages leave, once for each such command.
+    leaving: Vec<u64>,
     hand: usize,
     /// The drive had no room.
     is_full: bool,
@@ -164,6 +166,22 @@ impl Near {
             }
         }
         self.is_full = false;
+    }
+
+    /// A command is about to be sent that has pages of a file leave.
+    pub(in crate::files::cache) fn begin_leaving(&mut self, number: u64) {
+        self.leaving.push(number);
+    }
+
+    /// It has ended.
+    pub(in crate::files::cache) fn end_leaving(&mut self, number: u64) {
+        let own = self.leaving.iter().position(|other| *other == number);
+        self.leaving.swap_remove(own.expect("it has begun"));
+    }
+
+    /// Whether such a command is under way.
+    pub(in crate::files::cache) fn is_leaving(&self, number: u64) -> bool {
+        self.leaving.contains(&number)
     }
 
     /// The range that is to leave next, with its file (by CLOCK; Corbató 1968).

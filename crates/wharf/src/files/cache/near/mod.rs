@@ -6,6 +6,12 @@
 //! What the drive has it shows to all: other processes see at once what was written there, so it needs no lease. A file that
 //! this process has a lease to write is here alone, for the drive keeps nothing of it: that is asked for by who makes a file longer, or while the
 //! drive has no page of it.
+//!
+//! Threads have commands side by side, and the drive may do them in any order. What any of them finds is right all the same, since each command finds
+//! what the drive's cache has; a page may be in both caches then. The index (`index.rs`) has to say of each page that this process has
+//! brought there that the drive may have it, else it never leaves. So pages are removed from the index *when the command is sent* that has them
+//! leave, and added *when the command has ended* that brings them: one that is under way beside the other adds them behind it. Only a lease to
+//! write removes those of a file when it has come, and lasts: the drive gives none while it brings pages, and a lease ends before others come.
 
 mod index;
 
@@ -20,6 +26,21 @@ use super::writes::Writes;
 use super::{Cache, Missing};
 use index::Ask;
 pub(super) use index::Near;
+
+/// Pages that are to leave the drive's cache.
+#[derive(Debug)]
+pub(in crate::files) struct Leaving {
+    number: u64,
+    pages: Range<u64>,
+}
+
+impl Leaving {
+    /// The first byte of them, and how many there are.
+    pub(in crate::files) fn bytes(&self) -> (u64, u64) {
+        let Range { start, end } = self.pages;
+        (start * PAGE as u64, (end - start) * PAGE as u64)
+    }
+}
 
 /// The pages that some bytes lie in.
 fn pages_of(bytes: &Range<u64>) -> Range<u64> {
@@ -117,16 +138,22 @@ impl Cache {
         self.near.as_ref().is_some_and(|near| near.has_file(number))
     }
 
-    /// The drive may have some of the pages that are missing.
-    pub(in crate::files) fn is_near(&self, missing: &Missing) -> bool {
-        let near = self.near.as_ref();
-        near.is_some_and(|near| near.has_any(missing.number, &missing.range()))
+    /// Whether pages that are missing are to be taken from the drive, which may have some of them.
+    pub(in crate::files) fn takes(&mut self, missing: &Missing) -> bool {
+        let Some(near) = &mut self.near else {
+            return false;
+        };
+        let is_near = near.has_any(missing.number, &missing.range());
+        if is_near {
+            near.remove(missing.number, &missing.range());
+        }
+        is_near
     }
 
-    /// They have come here.
-    pub(in crate::files) fn took(&mut self, missing: &Missing) {
+    /// They have not come.
+    pub(in crate::files) fn took_not(&mut self, missing: &Missing) {
         if let Some(near) = &mut self.near {
-            near.remove(missing.number, &missing.range());
+            near.add(missing.number, &missing.range());
         }
     }
 
@@ -158,8 +185,8 @@ impl Cache {
         }
     }
 
-    /// What is to leave the drive's cache before something goes there: a range of pages, and a handle of its file.
-    pub(in crate::files) fn next_leaving(&mut self) -> Option<(Handle, Range<u64>)> {
+    /// What is to leave the drive's cache before something goes there: pages, and a handle of their file.
+    pub(in crate::files) fn next_leaving(&mut self) -> Option<(Handle, Leaving)> {
         let has_room = self.frames.has_room();
         let near = self
             .near
@@ -167,43 +194,48 @@ impl Cache {
             .filter(|near| near.is_full() && !has_room)?;
         let (number, pages) = near.victim()?;
         near.remove(number, &pages);
-        let handle = self.handle_of(number, None)?;
-        Some((handle, pages.start * PAGE as u64..pages.end * PAGE as u64))
+        let handle = self.handle_of(number)?;
+        if let Some(near) = &mut self.near {
+            near.begin_leaving(number);
+        }
+        Some((handle, Leaving { number, pages }))
     }
 
-    /// It has not left.
-    pub(in crate::files) fn stays(&mut self, handle: Handle, bytes: Range<u64>) {
-        if let (Some(open), Some(near)) = (self.open(handle), &mut self.near) {
-            near.add(open.number, &pages_of(&bytes));
-            near.note_full();
+    /// They have left, or could not.
+    pub(in crate::files) fn left(&mut self, leaving: &Leaving, has_left: bool) {
+        if let Some(near) = &mut self.near {
+            near.end_leaving(leaving.number);
+            if !has_left {
+                near.add(leaving.number, &leaving.pages);
+                near.note_full();
+            }
         }
     }
 
-    /// A handle is about to be closed; gives whether the drive is to give up what it has of the file: no other one is open.
+    /// A handle is closed; gives whether the drive is to give up what it has of the file before: no other one is open.
     pub(in crate::files) fn leaves_near(&mut self, handle: Handle) -> bool {
-        let Some(open) = self
-            .open(handle)
-            .filter(|open| self.stays_near(open.number))
-        else {
+        let Some(open) = self.open(handle) else {
             return false;
         };
-        let is_last = self.handle_of(open.number, Some(handle)).is_none();
-        if let Some(near) = self.near.as_mut().filter(|_| is_last) {
-            near.forget(open.number);
-        }
-        is_last
+        // Of threads that close two handles of the file one is last.
+        self.closed(handle);
+        let is_last = self.handle_of(open.number).is_none();
+        let Some(near) = self.near.as_mut().filter(|_| is_last) else {
+            return false;
+        };
+        // Pages that another thread has leave may be there still, and its command may come behind that which closes the handle.
+        let leaves = near.has_file(open.number) || near.is_leaving(open.number);
+        near.forget(open.number);
+        leaves
     }
 
-    /// A handle of a file that is open, but this one.
-    fn handle_of(&self, number: u64, but: Option<Handle>) -> Option<Handle> {
-        let all = (0..).zip(&self.opened);
-        let mut of_file = all.filter(|(_, open)| open.is_file && open.number == number);
-        of_file.find_map(|(index, open)| {
-            let handle = Handle {
-                index,
-                generation: open.generation,
-            };
-            (Some(handle) != but).then_some(handle)
+    /// A handle of a file, if it is open.
+    fn handle_of(&self, number: u64) -> Option<Handle> {
+        let mut all = (0..).zip(&self.opened);
+        let (index, open) = all.find(|(_, open)| open.is_file && open.number == number)?;
+        Some(Handle {
+            index,
+            generation: open.generation,
         })
     }
 }

@@ -2,12 +2,14 @@
 
 #![allow(missing_docs)]
 
-use std::path::PathBuf;
+mod random;
+
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use wharf::files::{
-    FileDrive, LockKind, LockRange, LockRequest, LockSpace, NewImage, OpenFlags, Server, check,
-    make, now_ns,
+    FileDrive, ImageError, LockKind, LockRange, LockRequest, LockSpace, NewImage, OpenFlags,
+    Server, Serving, check, make, now_ns,
 };
 use wharf::store::Turns;
 use wharf_files::vfs::{At, Service};
@@ -21,10 +23,20 @@ struct Served {
 
 impl Served {
     fn new() -> Served {
+        Served::with_cache(1 << 20)
+    }
+
+    /// By a drive that has a cache of so many bytes.
+    fn with_cache(bytes: u64) -> Served {
         let place = tempfile::tempdir().unwrap();
         let image = place.path().join("drive.img");
         make(&image, &NewImage::of_bytes(64 << 20)).unwrap();
-        let server = Server::open(&image, place.path().join("s"), 4).unwrap();
+        let how = Serving {
+            processes: 4,
+            drive_cache_bytes: bytes,
+            ..Serving::default()
+        };
+        let server = Server::open_as(&image, place.path().join("s"), &how).unwrap();
         Served { place, server }
     }
 
@@ -39,6 +51,15 @@ impl Served {
     }
 }
 
+/// How a process attaches to a drive: it keeps nothing, keeps so many bytes, or uses the drive's cache too.
+type Way = fn(&Path, u64) -> Result<FileDrive, ImageError>;
+
+const WAYS: [Way; 3] = [
+    |socket, _| FileDrive::attach(socket),
+    FileDrive::attach_cached,
+    FileDrive::attach_omni,
+];
+
 /// A process, whose threads have their turns.
 struct Process {
     drive: FileDrive,
@@ -49,8 +70,8 @@ struct Process {
 unsafe impl Sync for Process {}
 
 impl Process {
-    fn of(served: &Served, cache_bytes: u64) -> Process {
-        let drive = FileDrive::attach_cached(&served.place.path().join("s"), cache_bytes).unwrap();
+    fn of(served: &Served, way: Way, cache_bytes: u64) -> Process {
+        let drive = way(&served.place.path().join("s"), cache_bytes).unwrap();
         let turns = Box::leak(Box::new(Turns::new()));
         drive.share_among_threads(turns);
         Process { drive, turns }
@@ -108,8 +129,8 @@ impl Process {
 #[test]
 fn a_thread_that_waits_for_a_lock_in_the_drive_is_in_no_other_ones_way() {
     let served = Served::new();
-    for cache_bytes in [0, 1 << 20] {
-        let process = Process::of(&served, cache_bytes);
+    for way in WAYS {
+        let process = Process::of(&served, way, 1 << 20);
         let (file, done) = (process.open(b"/locked"), AtomicU32::new(0));
         process.lock(file, 1).unwrap();
         std::thread::scope(|threads| {
@@ -144,7 +165,7 @@ fn a_thread_that_waits_for_a_lock_in_the_drive_is_in_no_other_ones_way() {
 #[test]
 fn all_threads_that_wait_are_told_when_the_server_goes() {
     let served = Served::new();
-    let process = Process::of(&served, 0);
+    let process = Process::of(&served, FileDrive::attach_omni, 1 << 20);
     let file = process.open(b"/locked");
     process.lock(file, 1).unwrap();
     std::thread::scope(|threads| {
