@@ -177,6 +177,35 @@ static void names(void) {
     show("plain");
 }
 
+/* Paths that are not there were once taken for the machine's own (`EXDEV`), and one of them ended the program (pjdfstest's link/17). */
+static void paths_of_nothing(void) {
+    const char *volatile nothing = NULL;
+    char text[100];
+    close(open("of", O_CREAT | O_WRONLY, 0644));
+    CALL(link("of", nothing));
+    CALL(link(nothing, "of"));
+    CALL(link("of", ""));
+    CALL(link("", "to"));
+    CALL(rename("of", nothing));
+    CALL(rename(nothing, "of"));
+    CALL(rename("of", ""));
+    CALL(rename("", "of"));
+    CALL(symlink(nothing, "to"));
+    CALL(symlink("of", nothing));
+    CALL(symlink("", "to"));
+    CALL(readlink(nothing, text, sizeof text));
+    CALL(mkdir(nothing, 0755));
+    CALL(unlink(nothing));
+    CALL(open(nothing, O_RDONLY));
+    CALL(chmod(nothing, 0644));
+    CALL(truncate(nothing, 0));
+    CALL(access(nothing, F_OK));
+    CALL(chdir(nothing));
+    CALL(getxattr("of", nothing, text, sizeof text));
+    CALL(setxattr("of", nothing, text, 0, 0));
+    CALL(unlink("of"));
+}
+
 static int by_name(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }
 
 static void listing(void) {
@@ -642,6 +671,7 @@ int main(int count, char **arguments) {
     getcwd(base, sizeof base);
     opening();
     names();
+    paths_of_nothing();
     listing();
     descriptors();
     vectors();
