@@ -306,7 +306,7 @@ impl FileDrive {
         let word = cache.borrow_mut().names.ask(by.caller);
         if let Some(word) = word {
             let lease = self.done(self.client().lease_names(word))?;
-            cache.borrow_mut().names.answered(lease);
+            cache.borrow_mut().names_answered(lease);
             return Ok(None);
         }
         let mut cache = cache.borrow_mut();
@@ -366,9 +366,7 @@ impl FileDrive {
             (Target::Handle(_), Err(_)) => {}
             (Target::Path(at, follow), found) => {
                 let answer = Answer::of_stat(found.as_ref().map_err(|error| error.errno()));
-                if cache.together.are_names_so(asked) {
-                    cache.names.learn(by.caller, at, follow, None, answer);
-                }
+                cache.learn_name(by.caller, (at, follow), None, answer, asked);
                 found.iter().for_each(|found| cache.learn_of(found, asked));
             }
         });
@@ -427,9 +425,7 @@ impl FileDrive {
         if let Target::Path(at, follow) = target {
             let (access, answer) = (Some(access), Answer::of_access(answer));
             self.with_cache(|cache| {
-                if cache.together.are_names_so(asked) {
-                    cache.names.learn(by.caller, at, follow, access, answer);
-                }
+                cache.learn_name(by.caller, (at, follow), access, answer, asked);
             });
         }
         self.answered(asked);
@@ -455,13 +451,9 @@ impl FileDrive {
             }
             Err(error) => {
                 let is_nothing = error.errno() == Errno::ENOENT;
-                if is_nothing
-                    && !flags.create
-                    && !flags.no_follow
-                    && cache.together.are_names_so(asked)
-                {
+                if is_nothing && !flags.create && !flags.no_follow {
                     let nothing = Some(Answer::Nothing);
-                    cache.names.learn(by.caller, at, true, None, nothing);
+                    cache.learn_name(by.caller, (at, true), None, nothing, asked);
                 }
             }
         };

@@ -14,7 +14,6 @@ use rustix::net::{SendFlags, send};
 use wharf_host::admin::DriveFacts;
 use wharf_host::boot::Ready;
 use wharf_host::design::Principal;
-use wharf_host::driver::DriverConfig;
 use wharf_host::guest::{SharedDesign, Writers};
 use wharf_host::stor::Credentials;
 use wharf_wire::dma::DmaSpace;
@@ -24,6 +23,7 @@ use wharf_wire::shared_queue::SharedQueue;
 
 use super::StoreError;
 use super::handshake::{self, Ask, Head, NO_SLOT, SlotPlan};
+use super::options::driver;
 use super::system::ClientSlot;
 
 /// How long it is waited for an answer that is short.
@@ -96,7 +96,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
             process: 1 + head.guest,
         },
         queues: shared_queues.iter().map(queue).collect(),
-        driver: DriverConfig::default(),
+        driver: driver(needs.bunch),
         has_files: needs.bunch,
     };
     let features = facts.iter().fold(u64::MAX, |all, one| all & one.features.0);

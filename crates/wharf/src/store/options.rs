@@ -138,14 +138,7 @@ impl StoreOptions {
 
     /// How its own clients speak to the drives.
     pub(super) fn driver(&self) -> DriverConfig {
-        match self.has_files() {
-            // The drive is in this process: it answers, however long the machine's storage takes.
-            true => DriverConfig {
-                timeout_ns: u64::MAX,
-                ..DriverConfig::default()
-            },
-            false => DriverConfig::default(),
-        }
+        driver(self.has_files())
     }
 
     /// Memory for cached pages, over all clients; 64 MiB unless said otherwise.
@@ -222,6 +215,19 @@ fn sized(bytes: u64) -> Result<DriveConfig, StoreError> {
     }
     drive.geometry.blocks_per_plane = enough;
     Ok(drive)
+}
+
+/// How clients speak to drives, which may have files.
+pub(super) fn driver(has_files: bool) -> DriverConfig {
+    match has_files {
+        // The drive answers, however long the machine's storage takes, or however busy the machine is. A client in another process sees by
+        // its connection that the drive's process is gone.
+        true => DriverConfig {
+            timeout_ns: u64::MAX,
+            ..DriverConfig::default()
+        },
+        false => DriverConfig::default(),
+    }
 }
 
 #[cfg(test)]

@@ -45,11 +45,14 @@ mod names;
 mod near;
 mod pause;
 mod places;
+#[cfg(test)]
+mod tests;
 mod together;
 mod writes;
 
 use wharf_files::locks::LockError;
-use wharf_files::{Attributes, Errno, Handle, Kind, OpenFlags, Place, Written};
+use wharf_files::vfs::At;
+use wharf_files::{Attributes, Caller, Errno, Handle, Kind, OpenFlags, Place, Written};
 use wharf_host::stor::{Leased, LockRequest};
 use wharf_wire::dma::DmaRegion;
 use wharf_wire::file::write_area;
@@ -309,7 +312,7 @@ impl Cache {
         self.files.ask(place)
     }
 
-    /// What was answered. If this process has changed the file since, it is to be asked for again.
+    /// What was answered. If this process has changed the file since, or has another lease of it, it is to be asked for again.
     pub(super) fn answered(&mut self, handle: Handle, answer: &Leased, asked: Question) {
         let Some(open) = self.open(handle) else {
             return;
@@ -322,6 +325,28 @@ impl Cache {
             if !self.together.is_so(asked) {
                 self.files.forget(open.number);
             }
+            // What others asked for may be from before the lease.
+            self.together.note(Part::File(open.number));
+        }
+    }
+
+    /// A lease of all names was answered.
+    pub(super) fn names_answered(&mut self, lease: u64) {
+        self.names.answered(lease);
+        self.together.note(Part::Names);
+    }
+
+    /// Keeps what the drive answered about a path, and whether a link at its end was followed.
+    pub(super) fn learn_name(
+        &mut self,
+        caller: &Caller,
+        (at, follow): (At<'_>, bool),
+        access: Option<u8>,
+        answer: Option<Answer>,
+        asked: Question,
+    ) {
+        if self.together.are_names_so(asked) {
+            self.names.learn(caller, at, follow, access, answer);
         }
     }
 

@@ -100,10 +100,15 @@ impl Together {
 
     /// A change is about to be sent.
     pub(in crate::files) fn begin(&mut self, part: Part) {
+        self.note(part);
+        self.changes.push(part);
+    }
+
+    /// What the drive has answered about a part before now, and is not kept yet, may not be so.
+    pub(in crate::files) fn note(&mut self, part: Part) {
         self.questions
             .iter_mut()
             .for_each(|question| question.note(part));
-        self.changes.push(part);
     }
 
     /// It has ended.
