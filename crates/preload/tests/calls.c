@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -203,6 +204,9 @@ static void paths_of_nothing(void) {
     CALL(chdir(nothing));
     CALL(getxattr("of", nothing, text, sizeof text));
     CALL(setxattr("of", nothing, text, 0, 0));
+    CALL(utimes(nothing, NULL));
+    CALL(lutimes(nothing, NULL));
+    CALL(execl(nothing, "x", NULL));
     CALL(unlink("of"));
 }
 
