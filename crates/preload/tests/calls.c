@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -175,6 +176,38 @@ static void names(void) {
     show("pipe");
     CALL(mknod("plain", S_IFREG | 0600, 0));
     show("plain");
+}
+
+/* Paths that are not there were once taken for the machine's own (`EXDEV`), and one of them ended the program (pjdfstest's link/17). */
+static void paths_of_nothing(void) {
+    const char *volatile nothing = NULL;
+    char text[100];
+    close(open("of", O_CREAT | O_WRONLY, 0644));
+    CALL(link("of", nothing));
+    CALL(link(nothing, "of"));
+    CALL(link("of", ""));
+    CALL(link("", "to"));
+    CALL(rename("of", nothing));
+    CALL(rename(nothing, "of"));
+    CALL(rename("of", ""));
+    CALL(rename("", "of"));
+    CALL(symlink(nothing, "to"));
+    CALL(symlink("of", nothing));
+    CALL(symlink("", "to"));
+    CALL(readlink(nothing, text, sizeof text));
+    CALL(mkdir(nothing, 0755));
+    CALL(unlink(nothing));
+    CALL(open(nothing, O_RDONLY));
+    CALL(chmod(nothing, 0644));
+    CALL(truncate(nothing, 0));
+    CALL(access(nothing, F_OK));
+    CALL(chdir(nothing));
+    CALL(getxattr("of", nothing, text, sizeof text));
+    CALL(setxattr("of", nothing, text, 0, 0));
+    CALL(utimes(nothing, NULL));
+    CALL(lutimes(nothing, NULL));
+    CALL(execl(nothing, "x", NULL));
+    CALL(unlink("of"));
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }
@@ -642,6 +675,7 @@ int main(int count, char **arguments) {
     getcwd(base, sizeof base);
     opening();
     names();
+    paths_of_nothing();
     listing();
     descriptors();
     vectors();

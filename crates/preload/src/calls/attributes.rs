@@ -162,6 +162,19 @@ unsafe fn two_of(times: *const timeval) -> Option<[timespec; 2]> {
     (!times.is_null()).then(|| unsafe { [timespec_of(*times), timespec_of(*times.add(1))] })
 }
 
+/// The times of what is at a path: `utimensat` itself takes no path for the directory's descriptor.
+///
+/// # Safety
+/// A text, or null.
+unsafe fn set_times_at(path: *const c_char, times: Option<[timespec; 2]>, flags: c_int) -> c_int {
+    if path.is_null() {
+        return zero(Err(Errno(libc::EFAULT)));
+    }
+    let times = times.as_ref().map_or(std::ptr::null(), |two| two.as_ptr());
+    // SAFETY: the caller's promise, and the times above.
+    unsafe { utimensat(libc::AT_FDCWD, path, times, flags) }
+}
+
 fn space() -> Outcome<wharf_files::StatFs> {
     with(|drive, _| Ok(block_on(drive.stat_fs())?))
 }
@@ -407,19 +420,12 @@ hooks! {
 
     fn utimes(path: *const c_char, times: *const timeval) -> c_int, next {
         // SAFETY: as the caller's.
-        unsafe {
-            let times = two_of(times);
-            utimensat(libc::AT_FDCWD, path, times.as_ref().map_or(std::ptr::null(), |two| two.as_ptr()), 0)
-        }
+        unsafe { set_times_at(path, two_of(times), 0) }
     }
 
     fn lutimes(path: *const c_char, times: *const timeval) -> c_int, next {
         // SAFETY: as the caller's.
-        unsafe {
-            let times = two_of(times);
-            let times = times.as_ref().map_or(std::ptr::null(), |two| two.as_ptr());
-            utimensat(libc::AT_FDCWD, path, times, libc::AT_SYMLINK_NOFOLLOW)
-        }
+        unsafe { set_times_at(path, two_of(times), libc::AT_SYMLINK_NOFOLLOW) }
     }
 
     fn futimes(descriptor: c_int, times: *const timeval) -> c_int, next {
@@ -443,7 +449,7 @@ hooks! {
         // SAFETY: as the caller's.
         unsafe {
             let times = times.as_ref().map(|times| [of(times.actime), of(times.modtime)]);
-            utimensat(libc::AT_FDCWD, path, times.as_ref().map_or(std::ptr::null(), |two| two.as_ptr()), 0)
+            set_times_at(path, times, 0)
         }
     }
 

@@ -60,13 +60,30 @@ enum Two {
 }
 
 /// # Safety
-/// The paths are texts.
+/// The paths are texts, or null.
 unsafe fn find_two(from: (c_int, *const c_char), to: (c_int, *const c_char)) -> Outcome<Two> {
     // SAFETY: the caller's promise.
     match unsafe { (find(from.0, from.1), find(to.0, to.1)) } {
         (Found::Drive(from), Found::Drive(to)) => Ok(Two::Drive(from, to)),
+        // SAFETY: the caller's promise.
+        (Found::Drive(_), Found::Machine) => Err(unsafe { not_here(to.1) }),
+        // SAFETY: the caller's promise.
+        (Found::Machine, Found::Drive(_)) => Err(unsafe { not_here(from.1) }),
         (Found::Drive(_), _) | (_, Found::Drive(_)) => Err(Errno(libc::EXDEV)),
         (from, to) => Ok(Two::Machine(elsewhere(from), elsewhere(to))),
+    }
+}
+
+/// Why a path that does not lead to the drive cannot be the other one of a path that does.
+///
+/// # Safety
+/// The path is a text, or null.
+unsafe fn not_here(path: *const c_char) -> Errno {
+    // SAFETY: the caller's promise.
+    match unsafe { path.as_ref() } {
+        None => Errno(libc::EFAULT),
+        Some(0) => Errno(libc::ENOENT),
+        Some(_) => Errno(libc::EXDEV),
     }
 }
 
@@ -111,6 +128,9 @@ unsafe fn give(target: &[u8], room: *mut c_char, bytes: size_t) -> Outcome<ssize
 
 /// The path of a descriptor of the drive, if `path` is what `/proc` calls it.
 unsafe fn of_proc(path: *const c_char) -> Option<Vec<u8>> {
+    if path.is_null() {
+        return None;
+    }
     // SAFETY: the caller's path.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
     let number = path
@@ -233,6 +253,7 @@ hooks! {
         match unsafe { find(directory, path) } {
             Found::Machine => next(target, directory, path),
             Found::Elsewhere(path) => next(target, libc::AT_FDCWD, path.as_ptr()),
+            Found::Drive(_) if target.is_null() => zero(Err(Errno(libc::EFAULT))),
             Found::Drive(spot) => zero(with(|drive, by| {
                 // SAFETY: the caller's text.
                 let target = unsafe { CStr::from_ptr(target) }.to_bytes();

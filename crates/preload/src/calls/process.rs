@@ -202,11 +202,14 @@ unsafe fn in_path(file: *const c_char) -> Option<Spot> {
 /// A file that is to be run, if it is one of the drive.
 ///
 /// # Safety
-/// `file` is a text.
+/// `file` is a text, or null.
 unsafe fn wanted(file: *const c_char, looks_in_path: bool) -> Option<Spot> {
     // SAFETY: the caller's promise.
     unsafe {
         crate::drive::setup()?;
+        if file.is_null() {
+            return None;
+        }
         let has_slash = CStr::from_ptr(file).to_bytes().contains(&b'/');
         match looks_in_path && !has_slash {
             true => in_path(file),

@@ -76,10 +76,13 @@ unsafe fn give(found: Outcome<Vec<u8>>, room: *mut c_void, bytes: size_t) -> ssi
 }
 
 /// # Safety
-/// A text.
-unsafe fn text<'a>(name: *const c_char) -> &'a [u8] {
-    // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(name) }.to_bytes()
+/// A text, or null.
+unsafe fn text<'a>(name: *const c_char) -> Outcome<&'a [u8]> {
+    match name.is_null() {
+        true => Err(Errno(libc::EFAULT)),
+        // SAFETY: the caller's promise.
+        false => Ok(unsafe { CStr::from_ptr(name) }.to_bytes()),
+    }
 }
 
 /// The four calls by path, for one that follows links and one that does not.
@@ -92,7 +95,7 @@ macro_rules! by_path {
                     match find(libc::AT_FDCWD, path) {
                         Found::Machine => next(path, name, room, bytes),
                         Found::Elsewhere(path) => next(path.as_ptr(), name, room, bytes),
-                        Found::Drive(spot) => give(About::Path(spot, $follows).get(text(name)), room, bytes),
+                        Found::Drive(spot) => give(text(name).and_then(|name| About::Path(spot, $follows).get(name)), room, bytes),
                     }
                 }
             }
@@ -105,7 +108,7 @@ macro_rules! by_path {
                         Found::Elsewhere(path) => next(path.as_ptr(), name, value, bytes, flags),
                         Found::Drive(spot) => {
                             let value = super::data::data(value, bytes);
-                            zero(About::Path(spot, $follows).set(text(name), value, flags))
+                            zero(text(name).and_then(|name| About::Path(spot, $follows).set(name, value, flags)))
                         }
                     }
                 }
@@ -128,7 +131,7 @@ macro_rules! by_path {
                     match find(libc::AT_FDCWD, path) {
                         Found::Machine => next(path, name),
                         Found::Elsewhere(path) => next(path.as_ptr(), name),
-                        Found::Drive(spot) => zero(About::Path(spot, $follows).remove(text(name))),
+                        Found::Drive(spot) => zero(text(name).and_then(|name| About::Path(spot, $follows).remove(name))),
                     }
                 }
             }
@@ -144,7 +147,7 @@ hooks! {
         match table::get(descriptor) {
             None => next(descriptor, name, room, bytes),
             // SAFETY: the caller's text and room.
-            Some(open) => unsafe { give(About::Open(open).get(text(name)), room, bytes) },
+            Some(open) => unsafe { give(text(name).and_then(|name| About::Open(open).get(name)), room, bytes) },
         }
     }
 
@@ -154,7 +157,7 @@ hooks! {
             // SAFETY: the caller's text and value.
             Some(open) => unsafe {
                 let value = super::data::data(value, bytes);
-                zero(About::Open(open).set(text(name), value, flags))
+                zero(text(name).and_then(|name| About::Open(open).set(name, value, flags)))
             },
         }
     }
@@ -171,7 +174,7 @@ hooks! {
         match table::get(descriptor) {
             None => next(descriptor, name),
             // SAFETY: the caller's text.
-            Some(open) => zero(About::Open(open).remove(unsafe { text(name) })),
+            Some(open) => zero(unsafe { text(name) }.and_then(|name| About::Open(open).remove(name))),
         }
     }
 }
