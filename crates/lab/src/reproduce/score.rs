@@ -47,9 +47,12 @@ impl Score {
         self.within_1_5 += other.within_1_5;
     }
 
-    /// Two lines: how many claims are within either factor of the paper's figure.
+    /// Two lines: how many claims are within either factor of the paper's figure; one line, where no claim gives a figure.
     pub fn lines(&self) -> String {
         let Score { quantified, .. } = self;
+        if *quantified == 0 {
+            return "no claim of these gives a figure".to_owned();
+        }
         format!(
             "quantified claims within {CLOSELY_WITHIN}: {} of {quantified}\nquantified claims within {WITHIN}: {} of {quantified}",
             self.within_1_25, self.within_1_5

@@ -292,6 +292,7 @@ fn claims_over_equal_runs_were_counted_as_many_verdicts() {
         score.lines(),
         "quantified claims within 1.25: 1 of 1\nquantified claims within 1.5: 1 of 1"
     );
+    assert_eq!(Score::default().lines(), "no claim of these gives a figure");
 }
 
 #[test]
