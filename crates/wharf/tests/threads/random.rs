@@ -239,8 +239,8 @@ fn threads_of_two_processes_find_what_any_of_them_wrote_in_whichever_cache() {
             assert!(counts.near_reads > 20 && counts.near_writes > 3 && counts.misses > 20);
         }
         let last = Process::of(&served, FileDrive::attach_omni, 1 << 20);
-        for which in 0..PROCESSES {
-            let all = Worker::new(0, &last, (which, &files[which]), seed);
+        for (which, file) in files.iter().enumerate() {
+            let all = Worker::new(0, &last, (which, file), seed);
             all.look_at_size();
             if which == 0 {
                 let pages = DRIVE_PAGES as u64;
