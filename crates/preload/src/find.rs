@@ -119,6 +119,18 @@ impl Spot {
     }
 }
 
+/// A text of the caller's; `EFAULT` if it is null.
+///
+/// # Safety
+/// `text` is null or a text with a zero at its end.
+pub(crate) unsafe fn text_of<'a>(text: *const c_char) -> Outcome<&'a [u8]> {
+    match text.is_null() {
+        true => Err(Errno(libc::EFAULT)),
+        // SAFETY: the caller's promise.
+        false => Ok(unsafe { CStr::from_ptr(text) }.to_bytes()),
+    }
+}
+
 /// Where `path` leads from a directory descriptor, or from the working directory (`AT_FDCWD`).
 ///
 /// # Safety
@@ -127,11 +139,10 @@ pub(crate) unsafe fn find(directory: c_int, path: *const c_char) -> Found {
     let Some(setup) = setup() else {
         return Found::Machine;
     };
-    if path.is_null() {
-        return Found::Machine;
-    }
     // SAFETY: the caller's promise.
-    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    let Ok(path) = (unsafe { text_of(path) }) else {
+        return Found::Machine;
+    };
     let led = match directory {
         _ if path.first() == Some(&b'/') => found(setup.place.of(path), None),
         // It is an error, in either half.

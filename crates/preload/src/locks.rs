@@ -2,8 +2,8 @@
 //!
 //! The drive tells owners of a process apart by a number. A lock of `fcntl` belongs to the process, and is given back when
 //! any of its descriptors of the file is closed; one of `flock`, and an "open file description" lock, belong to the
-//! description, which has a number of its own in its page. Waiting is asking again, with longer and longer pauses: threads that
-//! waited in the drive could have all places for commands, and the one that is to give the lock back none.
+//! description, which has a number of its own in its page. Waiting is asking again, with longer and longer pauses, although
+//! the drive can have a thread wait for its turn ([`FileDrive::lock_unless`]).
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;

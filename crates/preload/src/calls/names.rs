@@ -1,6 +1,6 @@
 //! Directories made and removed, links, renames.
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint};
 
 use libc::{dev_t, mode_t, size_t, ssize_t};
 use wharf_files::vfs::Service;
@@ -9,7 +9,7 @@ use wharf_files::{Rename, Special, block_on};
 use super::open::masked;
 use crate::drive::with;
 use crate::errno::{Errno, Outcome, number, zero};
-use crate::find::{Found, Spot, find};
+use crate::find::{Found, Spot, find, text_of};
 use crate::next::hooks;
 
 fn make_directory(spot: &Spot, mode: mode_t) -> Outcome<()> {
@@ -80,10 +80,10 @@ unsafe fn find_two(from: (c_int, *const c_char), to: (c_int, *const c_char)) -> 
 /// The path is a text, or null.
 unsafe fn not_here(path: *const c_char) -> Errno {
     // SAFETY: the caller's promise.
-    match unsafe { path.as_ref() } {
-        None => Errno(libc::EFAULT),
-        Some(0) => Errno(libc::ENOENT),
-        Some(_) => Errno(libc::EXDEV),
+    match unsafe { text_of(path) } {
+        Err(errno) => errno,
+        Ok(b"") => Errno(libc::ENOENT),
+        Ok(_) => Errno(libc::EXDEV),
     }
 }
 
@@ -128,11 +128,8 @@ unsafe fn give(target: &[u8], room: *mut c_char, bytes: size_t) -> Outcome<ssize
 
 /// The path of a descriptor of the drive, if `path` is what `/proc` calls it.
 unsafe fn of_proc(path: *const c_char) -> Option<Vec<u8>> {
-    if path.is_null() {
-        return None;
-    }
     // SAFETY: the caller's path.
-    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    let path = unsafe { text_of(path) }.ok()?;
     let number = path
         .strip_prefix(b"/proc/self/fd/")
         .or(path.strip_prefix(b"/dev/fd/"))?;
@@ -253,10 +250,9 @@ hooks! {
         match unsafe { find(directory, path) } {
             Found::Machine => next(target, directory, path),
             Found::Elsewhere(path) => next(target, libc::AT_FDCWD, path.as_ptr()),
-            Found::Drive(_) if target.is_null() => zero(Err(Errno(libc::EFAULT))),
             Found::Drive(spot) => zero(with(|drive, by| {
                 // SAFETY: the caller's text.
-                let target = unsafe { CStr::from_ptr(target) }.to_bytes();
+                let target = unsafe { text_of(target) }?;
                 Ok(block_on(drive.symlink(by, target, spot.at_to_change(drive, by)?)).map(drop)?)
             })),
         }

@@ -10,7 +10,7 @@ use rustix::fs::MemfdFlags;
 use super::attributes::of_spot;
 use super::data::read_at;
 use crate::errno::{Errno, Outcome, number, pointer, zero};
-use crate::find::{self, Found, Spot, find, place_text, working_text};
+use crate::find::{self, Found, Spot, find, place_text, text_of, working_text};
 use crate::links::{self, Resolve};
 use crate::next::hooks;
 use crate::page::Use;
@@ -207,10 +207,7 @@ unsafe fn wanted(file: *const c_char, looks_in_path: bool) -> Option<Spot> {
     // SAFETY: the caller's promise.
     unsafe {
         crate::drive::setup()?;
-        if file.is_null() {
-            return None;
-        }
-        let has_slash = CStr::from_ptr(file).to_bytes().contains(&b'/');
+        let has_slash = text_of(file).ok()?.contains(&b'/');
         match looks_in_path && !has_slash {
             true => in_path(file),
             false => match find(libc::AT_FDCWD, file) {

@@ -1,6 +1,6 @@
 //! Extended attributes.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use libc::{size_t, ssize_t};
 use wharf::files::FileDrive;
@@ -9,7 +9,7 @@ use wharf_files::{By, SetXattr, block_on};
 
 use crate::drive::{handle, with};
 use crate::errno::{Errno, Outcome, number, zero};
-use crate::find::{Found, Spot, find};
+use crate::find::{Found, Spot, find, text_of};
 use crate::next::hooks;
 use crate::table::{self, Ref};
 
@@ -33,11 +33,19 @@ impl About {
         })
     }
 
-    fn get(&self, name: &[u8]) -> Outcome<Vec<u8>> {
+    /// # Safety
+    /// `name` is a text, or null.
+    unsafe fn get(&self, name: *const c_char) -> Outcome<Vec<u8>> {
+        // SAFETY: the caller's promise.
+        let name = unsafe { text_of(name) }?;
         self.with(|drive, by, target| Ok(block_on(drive.xattr(by, target, name))?))
     }
 
-    fn set(&self, name: &[u8], value: &[u8], flags: c_int) -> Outcome<()> {
+    /// # Safety
+    /// `name` is a text, or null.
+    unsafe fn set(&self, name: *const c_char, value: &[u8], flags: c_int) -> Outcome<()> {
+        // SAFETY: the caller's promise.
+        let name = unsafe { text_of(name) }?;
         let how = match flags {
             0 => SetXattr::Put,
             libc::XATTR_CREATE => SetXattr::Create,
@@ -55,7 +63,11 @@ impl About {
             .collect())
     }
 
-    fn remove(&self, name: &[u8]) -> Outcome<()> {
+    /// # Safety
+    /// `name` is a text, or null.
+    unsafe fn remove(&self, name: *const c_char) -> Outcome<()> {
+        // SAFETY: the caller's promise.
+        let name = unsafe { text_of(name) }?;
         self.with(|drive, by, target| Ok(block_on(drive.remove_xattr(by, target, name))?))
     }
 }
@@ -75,16 +87,6 @@ unsafe fn give(found: Outcome<Vec<u8>>, room: *mut c_void, bytes: size_t) -> ssi
     }))
 }
 
-/// # Safety
-/// A text, or null.
-unsafe fn text<'a>(name: *const c_char) -> Outcome<&'a [u8]> {
-    match name.is_null() {
-        true => Err(Errno(libc::EFAULT)),
-        // SAFETY: the caller's promise.
-        false => Ok(unsafe { CStr::from_ptr(name) }.to_bytes()),
-    }
-}
-
 /// The four calls by path, for one that follows links and one that does not.
 macro_rules! by_path {
     ($get:ident $set:ident $list:ident $remove:ident $follows:literal) => {
@@ -95,7 +97,7 @@ macro_rules! by_path {
                     match find(libc::AT_FDCWD, path) {
                         Found::Machine => next(path, name, room, bytes),
                         Found::Elsewhere(path) => next(path.as_ptr(), name, room, bytes),
-                        Found::Drive(spot) => give(text(name).and_then(|name| About::Path(spot, $follows).get(name)), room, bytes),
+                        Found::Drive(spot) => give(About::Path(spot, $follows).get(name), room, bytes),
                     }
                 }
             }
@@ -108,7 +110,7 @@ macro_rules! by_path {
                         Found::Elsewhere(path) => next(path.as_ptr(), name, value, bytes, flags),
                         Found::Drive(spot) => {
                             let value = super::data::data(value, bytes);
-                            zero(text(name).and_then(|name| About::Path(spot, $follows).set(name, value, flags)))
+                            zero(About::Path(spot, $follows).set(name, value, flags))
                         }
                     }
                 }
@@ -131,7 +133,7 @@ macro_rules! by_path {
                     match find(libc::AT_FDCWD, path) {
                         Found::Machine => next(path, name),
                         Found::Elsewhere(path) => next(path.as_ptr(), name),
-                        Found::Drive(spot) => zero(text(name).and_then(|name| About::Path(spot, $follows).remove(name))),
+                        Found::Drive(spot) => zero(About::Path(spot, $follows).remove(name)),
                     }
                 }
             }
@@ -147,7 +149,7 @@ hooks! {
         match table::get(descriptor) {
             None => next(descriptor, name, room, bytes),
             // SAFETY: the caller's text and room.
-            Some(open) => unsafe { give(text(name).and_then(|name| About::Open(open).get(name)), room, bytes) },
+            Some(open) => unsafe { give(About::Open(open).get(name), room, bytes) },
         }
     }
 
@@ -157,7 +159,7 @@ hooks! {
             // SAFETY: the caller's text and value.
             Some(open) => unsafe {
                 let value = super::data::data(value, bytes);
-                zero(text(name).and_then(|name| About::Open(open).set(name, value, flags)))
+                zero(About::Open(open).set(name, value, flags))
             },
         }
     }
@@ -174,7 +176,7 @@ hooks! {
         match table::get(descriptor) {
             None => next(descriptor, name),
             // SAFETY: the caller's text.
-            Some(open) => zero(unsafe { text(name) }.and_then(|name| About::Open(open).remove(name))),
+            Some(open) => zero(unsafe { About::Open(open).remove(name) }),
         }
     }
 }

@@ -3,21 +3,16 @@
 mod compute;
 mod locks;
 mod near;
+#[path = "../support/served.rs"]
+mod served;
 mod writes;
 
-use std::path::PathBuf;
-
-use wharf::files::{CacheCounts, FileDrive, NewImage, OpenFlags, Server, Serving, make, now_ns};
+use served::Served;
+use wharf::files::{CacheCounts, FileDrive, OpenFlags, Serving, now_ns};
 use wharf_files::vfs::{Access, At, Service, Start, Target};
 use wharf_files::{Allocate, By, Caller, Handle, Place, block_on};
 
 const PAGE: usize = 4096;
-
-/// An image that is served.
-struct Served {
-    place: tempfile::TempDir,
-    server: Server,
-}
 
 impl Served {
     fn new() -> Served {
@@ -33,18 +28,6 @@ impl Served {
         })
     }
 
-    fn serving(how: &Serving) -> Served {
-        let place = tempfile::tempdir().unwrap();
-        let image = place.path().join("drive.img");
-        make(&image, &NewImage::of_bytes(64 << 20)).unwrap();
-        let server = Server::open_as(&image, place.path().join("s"), how).unwrap();
-        Served { place, server }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.place.path().join("s")
-    }
-
     /// A process that keeps so many bytes.
     fn process(&self, cache_bytes: u64) -> Process {
         Process(FileDrive::attach_cached(&self.socket(), cache_bytes).unwrap())
@@ -53,12 +36,6 @@ impl Served {
     /// The same, which uses the drive's cache too.
     fn both(&self, cache_bytes: u64) -> Process {
         Process(FileDrive::attach_omni(&self.socket(), cache_bytes).unwrap())
-    }
-
-    fn end(self) {
-        self.server.close().unwrap();
-        let checked = wharf::files::check(&self.place.path().join("drive.img")).unwrap();
-        assert!(checked.is_sound());
     }
 }
 

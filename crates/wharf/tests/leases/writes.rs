@@ -232,7 +232,7 @@ impl World {
         }
         assert!(kept > 50, "{kept} writes were kept");
         last.0.end().unwrap();
-        let image = served.place.path().join("drive.img");
+        let image = served.image();
         served.server.close().unwrap();
         let mount = wharf::files::Mount::open(&image).unwrap();
         for (which, file) in files.iter().enumerate() {

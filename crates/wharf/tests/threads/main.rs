@@ -3,23 +3,19 @@
 #![allow(missing_docs)]
 
 mod random;
+#[path = "../support/served.rs"]
+mod served;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use served::Served;
 use wharf::files::{
-    FileDrive, ImageError, LockKind, LockRange, LockRequest, LockSpace, NewImage, OpenFlags,
-    Server, Serving, check, make, now_ns,
+    FileDrive, ImageError, LockKind, LockRange, LockRequest, LockSpace, OpenFlags, Serving, now_ns,
 };
 use wharf::store::Turns;
 use wharf_files::vfs::{At, Service};
 use wharf_files::{By, Caller, Errno, Handle, Place, block_on};
-
-/// An image that is served.
-struct Served {
-    place: tempfile::TempDir,
-    server: Server,
-}
 
 impl Served {
     fn new() -> Served {
@@ -28,26 +24,11 @@ impl Served {
 
     /// By a drive that has a cache of so many bytes.
     fn with_cache(bytes: u64) -> Served {
-        let place = tempfile::tempdir().unwrap();
-        let image = place.path().join("drive.img");
-        make(&image, &NewImage::of_bytes(64 << 20)).unwrap();
-        let how = Serving {
+        Served::serving(&Serving {
             processes: 4,
             drive_cache_bytes: bytes,
             ..Serving::default()
-        };
-        let server = Server::open_as(&image, place.path().join("s"), &how).unwrap();
-        Served { place, server }
-    }
-
-    fn image(&self) -> PathBuf {
-        self.place.path().join("drive.img")
-    }
-
-    fn end(self) {
-        let image = self.image();
-        self.server.close().unwrap();
-        assert!(check(&image).unwrap().is_sound());
+        })
     }
 }
 
@@ -71,7 +52,7 @@ unsafe impl Sync for Process {}
 
 impl Process {
     fn of(served: &Served, way: Way, cache_bytes: u64) -> Process {
-        let drive = way(&served.place.path().join("s"), cache_bytes).unwrap();
+        let drive = way(&served.socket(), cache_bytes).unwrap();
         let turns = Box::leak(Box::new(Turns::new()));
         drive.share_among_threads(turns);
         Process { drive, turns }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
 use wharf_files::{Sync, vfs::Target};
+use wharf_runtime::{Rng, Seed};
 
 use super::*;
 
@@ -58,7 +59,7 @@ struct Worker<'a> {
     file: &'a File,
     name: String,
     handle: Handle,
-    random: u64,
+    random: Rng,
 }
 
 impl<'a> Worker<'a> {
@@ -75,14 +76,12 @@ impl<'a> Worker<'a> {
             file,
             handle: process.open(name.as_bytes()),
             name,
-            random: seed * 1_000 + (which * THREADS + number) as u64,
+            random: Seed(seed).index((which * THREADS + number) as u64).rng(),
         }
     }
 
     fn below(&mut self, most: usize) -> usize {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed ^ (mixed >> 29)) % most as u64) as usize
+        self.random.below(most as u64) as usize
     }
 
     fn work(&mut self) {

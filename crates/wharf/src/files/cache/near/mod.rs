@@ -138,7 +138,7 @@ impl Cache {
         self.near.as_ref().is_some_and(|near| near.has_file(number))
     }
 
-    /// Whether pages that are missing are to be taken from the drive, which may have some of them.
+    /// Whether pages that are missing are to be taken from the drive, which may have some of them. If so, the index has them no more.
     pub(in crate::files) fn takes(&mut self, missing: &Missing) -> bool {
         let Some(near) = &mut self.near else {
             return false;
