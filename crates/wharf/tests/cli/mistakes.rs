@@ -9,7 +9,7 @@ fn each_wrong_name_is_told_in_one_line() {
         (
             &["compare", "unifrom"],
             "no file 'unifrom', and no workload \"unifrom\"; nearest is \"uniform\" (known: sequential, uniform, \
-             zipf, fileserver, varmail, videoserver, ffsb, fileserver-scalecache, varmail-scalecache, videoserver-scalecache, ffsb-scalecache, ycsb-a, ycsb-f, lsm-a, lsm-b, lsm-c, lsm-d, lsm-e, lsm-f, webserver, webproxy, random-files, sequential-files, crc-files, knn-files, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds, \
+             zipf, fileserver, varmail, videoserver, ffsb, fileserver-scalecache, varmail-scalecache, videoserver-scalecache, ffsb-scalecache, ycsb-a, ycsb-f, lsm-a, lsm-b, lsm-c, lsm-d, lsm-e, lsm-f, lsm-fillrandom, lsm-readrandom, webserver, webproxy, random-files, sequential-files, crc-files, knn-files, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds, \
              lun0, lun2, lun4, bayes, kmeans, pagerank, sort, terasort)",
         ),
         (

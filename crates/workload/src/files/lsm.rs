@@ -1,4 +1,4 @@
-//! A key-value store of sorted tables under YCSB's workloads A to F: what LevelDB asks of files.
+//! A key-value store of sorted tables under YCSB's workloads A to F and `db_bench`'s fillrandom and readrandom: what LevelDB asks of files.
 //!
 //! The store is our model of LevelDB 1.23 with its default options (`include/leveldb/options.h`, `db/dbformat.h`): a log, tables in
 //! levels, four tables of level 0 before they are merged, blocks of 4 KiB, no filters, and table indexes that are in memory. Each thread has a store of its own, in a
@@ -14,19 +14,23 @@
 //! 4. A read looks into the tables that may have the key, the newest first, and reads a block of each until it is found. A scan reads a
 //!    block of each, and goes on in the lowest level.
 //!
-//! Ours are: a record has as many bytes as a request (512 if nothing else is said), which divide a block, and so has its line in the log; a table has
+//! Ours are: a record has as many bytes as a request (512 if nothing else is said, whole sectors), and so has its line in the log; a block ends with the
+//! record that fills 4 KiB, as LevelDB's does; a table has
 //! as many bytes as a file's region (LevelDB: 2 MiB, and 4 in memory); merging is done by the thread whose write fills the log, at once; there is no cache of
 //! blocks beside that of the design. A quarter of the files hold data at first, so that there are always files for what is merged.
 //!
 //! Keys are drawn by Zipf's law with skew 0.99, and scattered by hashing, as YCSB does; D reads what was inserted last. Inserts add up to a quarter
 //! of the keys, and write the last one again after that.
+//!
+//! `db_bench` draws any key as often. Its fillrandom begins with an empty store; its readrandom finds every key, in tables of the lowest level
+//! (after a fillrandom of as many writes as keys, more than a third of them would not be there). A value of 4 KiB makes a record of [`VALUE_RECORD_BYTES`].
 
 use std::collections::BTreeSet;
 
 use crate::files::flow::own_files;
 use crate::files::{FileOpKind, OpenHow, Personality, Regions, Run, Runs};
 use crate::generate::{SeededRng, Zipf};
-use crate::request::PAGE_BYTES;
+use crate::request::{PAGE_BYTES, SECTOR_BYTES};
 
 /// Fewest files of a thread.
 pub(super) const FILES_MIN: u32 = 48;
@@ -34,8 +38,11 @@ pub(super) const FILES_MIN: u32 = 48;
 /// Most records that a thread's files have room for.
 pub(super) const KEYS_MAX: u64 = 1 << 30;
 
-/// Bytes of a block.
+/// Bytes that end a block (`block_size`).
 const BLOCK: u64 = PAGE_BYTES;
+
+/// Bytes of a record whose value has 4 KiB: with its key of 16 bytes and headers, in whole sectors, as contents are checked by.
+pub(super) const VALUE_RECORD_BYTES: u64 = 4096 + SECTOR_BYTES;
 
 /// Bytes that are written at a time to a table (`util/env_posix.cc`).
 const PIECE: u64 = 64 << 10;
@@ -64,8 +71,45 @@ fn mix(personality: Personality) -> Mix {
         Personality::LsmC => [100, 0, 0, 0],
         Personality::LsmD => [95, 0, 5, 0],
         Personality::LsmE => [0, 0, 5, 95],
+        Personality::LsmFillRandom => [0, 100, 0, 0],
+        Personality::LsmReadRandom => [100, 0, 0, 0],
         _ => [50, 0, 0, 0],
     }
+}
+
+/// Which key an operation is about.
+#[derive(Debug, Clone)]
+enum Keys {
+    /// A few much more often than others.
+    Popular(Zipf),
+    /// As popular, counted from what was inserted last.
+    Latest(Zipf),
+    /// Any of so many.
+    Any(u32),
+}
+
+impl Keys {
+    fn new(personality: Personality, keys: u32) -> Keys {
+        match personality {
+            Personality::LsmFillRandom | Personality::LsmReadRandom => Keys::Any(keys),
+            Personality::LsmD => Keys::Latest(Zipf::new(keys.into(), THETA)),
+            _ => Keys::Popular(Zipf::new(keys.into(), THETA)),
+        }
+    }
+
+    /// The number of one, of a store that has so many.
+    fn draw(&self, there: u32, rng: &mut SeededRng) -> u32 {
+        match self {
+            Keys::Popular(zipf) => zipf.draw(rng) as u32,
+            Keys::Latest(zipf) => there - 1 - zipf.draw(rng) as u32,
+            Keys::Any(keys) => rng.below(u64::from(*keys)) as u32,
+        }
+    }
+}
+
+/// Bytes of a block of records of so many bytes: it ends with the record that fills it.
+pub(super) fn block_bytes(record_bytes: u64) -> u64 {
+    BLOCK.next_multiple_of(record_bytes)
 }
 
 /// A sorted table, in a file.
@@ -87,7 +131,7 @@ impl Table {
 
     /// Bytes of its file: whole blocks.
     fn bytes(&self, record_bytes: u64) -> u64 {
-        (self.keys.len() as u64 * record_bytes).next_multiple_of(BLOCK)
+        (self.keys.len() as u64 * record_bytes).next_multiple_of(block_bytes(record_bytes))
     }
 }
 
@@ -114,12 +158,11 @@ struct Store {
 pub(super) struct Lsm {
     regions: Regions,
     mix: Mix,
-    reads_latest: bool,
+    drawn: Keys,
     /// Records of a table at most.
     table_records: u64,
-    /// Keys of a store at first.
+    /// Keys of a store at first, or of one that is filled.
     keys: u32,
-    zipf: Zipf,
     stores: Vec<Store>,
     /// Files that their threads have open, as LevelDB has those that it has used.
     open: Vec<bool>,
@@ -138,21 +181,23 @@ fn key(number: u32) -> u32 {
 
 impl Lsm {
     pub(super) fn new(personality: Personality, regions: Regions, mut rng: SeededRng) -> Lsm {
-        let table_records = regions.bytes / regions.request_bytes;
+        // Of whole blocks, which the last one may not go beyond the file by.
+        let block = block_bytes(regions.request_bytes);
+        let table_records = regions.bytes / block * (block / regions.request_bytes);
         let files = u64::from(regions.files / regions.threads);
         let keys = (files / 4 * table_records) as u32;
+        let is_filled = personality != Personality::LsmFillRandom;
         let store = |thread: u32| {
             Store::new(
                 own_files(&regions, thread),
-                (keys, table_records),
+                (keys, table_records, is_filled),
                 SeededRng::child(rng.bits(), "thread"),
             )
         };
         Lsm {
             stores: (0..regions.threads).map(store).collect(),
             mix: mix(personality),
-            reads_latest: personality == Personality::LsmD,
-            zipf: Zipf::new(keys.into(), THETA),
+            drawn: Keys::new(personality, keys),
             table_records,
             keys,
             open: vec![false; regions.files as usize],
@@ -183,7 +228,7 @@ impl Lsm {
     pub(super) fn plan(&mut self, thread: u32, runs: &mut Runs) {
         let Lsm {
             mix,
-            zipf,
+            drawn,
             keys,
             open,
             ..
@@ -195,11 +240,7 @@ impl Lsm {
             record_bytes: self.regions.request_bytes,
             table_records: self.table_records,
         };
-        let drawn = zipf.draw(&mut store.rng) as u32;
-        let number = match self.reads_latest {
-            true => store.keys - 1 - drawn,
-            false => drawn,
-        };
+        let number = drawn.draw(store.keys, &mut store.rng);
         let mut left = store.rng.below(100);
         let nth = mix.iter().position(|share| {
             let is_here = left < *share;
@@ -267,17 +308,23 @@ impl Files<'_> {
         if !self.open[table.file as usize] {
             self.open(table.file, OpenHow::EXISTING);
         }
-        let from = nth as u64 * self.record_bytes / BLOCK * BLOCK;
+        let block = block_bytes(self.record_bytes);
+        let from = nth as u64 * self.record_bytes / block * block;
         let end = (nth as u64 + records) * self.record_bytes;
         let end = end
-            .next_multiple_of(BLOCK)
+            .next_multiple_of(block)
             .min(table.bytes(self.record_bytes));
-        self.push(FileOpKind::Read, table.file, (from, end), BLOCK);
+        self.push(FileOpKind::Read, table.file, (from, end), block);
     }
 }
 
 impl Store {
-    fn new(mut files: Vec<u32>, (keys, table_records): (u32, u64), rng: SeededRng) -> Store {
+    /// A store for so many keys, with tables of so many records: all in the lowest level, or none yet.
+    fn new(
+        mut files: Vec<u32>,
+        (keys, table_records, is_filled): (u32, u64, bool),
+        rng: SeededRng,
+    ) -> Store {
         files.reverse();
         let log = files.pop().expect("there are enough files");
         let mut all: Vec<u32> = (0..keys).map(key).collect();
@@ -291,6 +338,13 @@ impl Store {
         while most_tables(levels.len()) < lowest.len() {
             levels.push(Vec::new());
         }
+        let (lowest, keys) = match is_filled {
+            true => (lowest, keys),
+            false => {
+                files.extend(lowest.iter().rev().map(|table| table.file));
+                (Vec::new(), 0)
+            }
+        };
         levels.push(lowest);
         Store {
             free: files,

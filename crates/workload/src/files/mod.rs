@@ -63,7 +63,7 @@ pub const FILES_DEFAULT: u32 = 64;
 /// Threads if nothing is said: as there.
 pub const THREADS_DEFAULT: u32 = 64;
 
-/// Threads of `lsm-a` to `lsm-f`, and files of each, if nothing is said.
+/// Threads of a store of sorted tables, and files of each, if nothing is said.
 const LSM_THREADS: u32 = 4;
 const LSM_FILES: u32 = 64;
 
@@ -115,6 +115,10 @@ pub enum Personality {
     LsmE,
     /// F.
     LsmF,
+    /// `db_bench`'s fillrandom on such a store.
+    LsmFillRandom,
+    /// Its readrandom.
+    LsmReadRandom,
     /// A job of reads and writes at random places of files.
     RandomFiles,
     /// A job of reads and writes one after another.
@@ -127,7 +131,7 @@ pub enum Personality {
 
 impl Personality {
     /// All of them, with their names as workloads.
-    pub const ALL: [(&'static str, Personality); 22] = [
+    pub const ALL: [(&'static str, Personality); 24] = [
         ("fileserver", Personality::Fileserver),
         ("varmail", Personality::Varmail),
         ("videoserver", Personality::Videoserver),
@@ -144,6 +148,8 @@ impl Personality {
         ("lsm-d", Personality::LsmD),
         ("lsm-e", Personality::LsmE),
         ("lsm-f", Personality::LsmF),
+        ("lsm-fillrandom", Personality::LsmFillRandom),
+        ("lsm-readrandom", Personality::LsmReadRandom),
         ("webserver", Personality::Webserver),
         ("webproxy", Personality::Webproxy),
         ("random-files", Personality::RandomFiles),
@@ -173,6 +179,8 @@ impl Personality {
             LsmD => "reads of what was inserted last in a store of sorted tables (YCSB D)",
             LsmE => "scans of a store of sorted tables (YCSB E)",
             LsmF => "reads, and reads with an update, of a store of sorted tables (YCSB F)",
+            LsmFillRandom => "an empty store of sorted tables is filled in any order (db_bench)",
+            LsmReadRandom => "reads of any key of a store of sorted tables (db_bench)",
             RandomFiles => "reads and writes at random places of files",
             SequentialFiles => "reads and writes of files in order",
             CrcFiles => "parts of files are read, summed up and written back",
@@ -216,6 +224,9 @@ impl Personality {
     pub fn request_bytes_default(self) -> u32 {
         match self {
             Personality::Webserver | Personality::Webproxy => 1 << 20,
+            Personality::LsmFillRandom | Personality::LsmReadRandom => {
+                lsm::VALUE_RECORD_BYTES as u32
+            }
             own if own.is_lsm() => SECTOR_BYTES as u32,
             Personality::KnnFiles => KNN_BYTES_DEFAULT,
             _ => PAGE_BYTES as u32,
@@ -224,8 +235,11 @@ impl Personality {
 
     /// Whether it is a store of sorted tables, whose requests are records.
     pub fn is_lsm(self) -> bool {
-        use Personality::{LsmA, LsmB, LsmC, LsmD, LsmE, LsmF};
-        matches!(self, LsmA | LsmB | LsmC | LsmD | LsmE | LsmF)
+        use Personality::*;
+        matches!(
+            self,
+            LsmA | LsmB | LsmC | LsmD | LsmE | LsmF | LsmFillRandom | LsmReadRandom
+        )
     }
 
     /// Whether it is a job, which is shaped by a [`FileJob`].
@@ -347,12 +361,6 @@ impl FileSpec {
             return Err(bad("requests", "0 requests is no workload"));
         }
         let request_bytes = u64::from(self.request_bytes);
-        if self.personality.is_lsm() && !PAGE_BYTES.is_multiple_of(request_bytes) {
-            let reason = format!(
-                "records of {name} divide a block of {PAGE_BYTES} bytes, and {request_bytes} do not"
-            );
-            return Err(bad("request size", reason));
-        }
         let (unit, units) = match self.personality.is_job() || self.personality.is_lsm() {
             true => (SECTOR_BYTES, "sectors"),
             false => (PAGE_BYTES, "pages"),
@@ -397,6 +405,12 @@ impl FileSpec {
         if region < REGION_PAGES_MIN * PAGE_BYTES || end > u128::from(ADDRESS_BYTES_MAX) {
             let reason =
                 format!("{region} bytes for each file of {name}: give it 16 pages at least");
+            return Err(bad("footprint", reason));
+        }
+        if self.personality.is_lsm() && region < lsm::block_bytes(request_bytes) {
+            let reason = format!(
+                "{region} bytes for each file of {name} are less than a block of records of {request_bytes}"
+            );
             return Err(bad("footprint", reason));
         }
         if stride < region {

@@ -59,7 +59,7 @@ fn runs_are_of_the_figures_paper_and_a_trace_takes_the_place_of_every_workload()
 }
 
 /// Panels, cells, claims, terms of claims and runs of every figure.
-const SIZES: [(&str, [usize; 5]); 76] = [
+const SIZES: [(&str, [usize; 5]); 77] = [
     ("scala/fig4a", [1, 20, 3, 7, 10]),
     ("scala/fig4b", [1, 16, 2, 2, 8]),
     ("scala/fig5a", [2, 22, 6, 6, 2]),
@@ -114,7 +114,7 @@ const SIZES: [(&str, [usize; 5]); 76] = [
     ("stor/fig-placement", [1, 20, 2, 2, 20]),
     ("stor/fig-tokens", [1, 6, 1, 1, 6]),
     ("omni/fig1a", [1, 8, 4, 4, 8]),
-    ("omni/table2", [1, 6, 1, 1, 6]),
+    ("omni/table2", [1, 8, 1, 2, 8]),
     ("omni/fig1b", [1, 4, 1, 1, 2]),
     ("omni/fig4", [4, 72, 4, 96, 72]),
     ("omni/table3", [1, 6, 4, 4, 3]),
@@ -128,6 +128,7 @@ const SIZES: [(&str, [usize; 5]); 76] = [
     ("omni/fig10", [2, 36, 2, 24, 36]),
     ("omni/fig11a", [1, 18, 3, 18, 18]),
     ("omni/fig11b", [1, 20, 3, 12, 20]),
+    ("omni/fig12", [1, 6, 3, 4, 6]),
     ("omni/table4", [1, 3, 4, 4, 3]),
     ("omni/table5", [1, 6, 4, 4, 6]),
     ("omni/fig-stalls", [1, 4, 1, 1, 4]),

@@ -36,9 +36,12 @@ const CACHE_BYTES: u64 = 20 << 30;
 /// The share of the cache that the device has: 4 of 20 GB.
 const DEVICE_SHARE: f64 = 0.2;
 
-/// Records of the key-value stores (section 6.6), and their bytes.
+/// Records of the key-value stores under YCSB (section 6.6), and their bytes.
 const RECORDS: u64 = 40_000_000;
 const RECORD_BYTES: u64 = 512;
+
+/// Records of the key-value stores under db_bench (section A.2.2). Each has a value of 4 KiB.
+const BENCH_RECORDS: u64 = 1_000_000;
 
 /// Files of each store, and the least that one has.
 const STORE_FILES: u32 = 48;
@@ -66,6 +69,8 @@ fn job(workload: &str, threads: u32) -> Option<(Personality, u32)> {
         "YCSB D" => (Personality::LsmD, 0),
         "YCSB E" => (Personality::LsmE, 0),
         "YCSB F" => (Personality::LsmF, 0),
+        "fillrandom" => (Personality::LsmFillRandom, 0),
+        "readrandom" => (Personality::LsmReadRandom, 0),
         _ => return None,
     })
 }
@@ -234,18 +239,30 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
     Ok(Load::files(&run.workload, spec))
 }
 
-/// A key-value store of each thread: 40 million records of 512 bytes in all (section 6.6), in a quarter of the files.
+/// A key-value store of each thread, in a quarter of the files.
 fn store(scale: Scale, run: &Run, personality: Personality, seed: u64) -> FileSpec {
+    let (records, record_bytes) = match personality {
+        Personality::LsmFillRandom | Personality::LsmReadRandom => {
+            (BENCH_RECORDS, personality.request_bytes_default())
+        }
+        _ => (RECORDS, RECORD_BYTES as u32),
+    };
     let files = run.clients * STORE_FILES;
     let least = u64::from(files) * STORE_FILE_BYTES_MIN;
-    let footprint = RECORDS * RECORD_BYTES * 4 / u64::from(scale.divisor);
+    let footprint = records * u64::from(record_bytes) * 4 / u64::from(scale.divisor);
+    let footprint = footprint.max(least);
+    let records = match records == BENCH_RECORDS {
+        // Small stores are larger than in proportion.
+        true => footprint / 4 / u64::from(record_bytes),
+        false => records / u64::from(scale.divisor),
+    };
     FileSpec {
         personality,
-        requests: scale.at_most(RECORDS / u64::from(scale.divisor) * 4),
+        requests: scale.at_most(records * 4),
         files,
         threads: run.clients,
-        footprint_bytes: Some(footprint.max(least)),
-        request_bytes: RECORD_BYTES as u32,
+        footprint_bytes: Some(footprint),
+        request_bytes: record_bytes,
         stride_bytes: None,
         job: FileJob::default(),
         seed,

@@ -38,7 +38,7 @@ pub(crate) enum View {
 pub(crate) struct Args {
     /// A trace file (`-`: standard input), a generator (sequential, uniform, zipf), file operations
     /// (fileserver, varmail, videoserver, ffsb, each of which is also there as ScaleCache's authors
-    /// ran it, such as fileserver-scalecache; ycsb-a, ycsb-f, lsm-a to lsm-f) or a profile (webmail, online,
+    /// ran it, such as fileserver-scalecache; ycsb-a, ycsb-f, lsm-a to lsm-f, lsm-fillrandom, lsm-readrandom) or a profile (webmail, online,
     /// webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds; lun0, lun2, lun4, bayes, kmeans, pagerank,
     /// sort, terasort). The sample trace if left out.
     workload: Option<String>,
