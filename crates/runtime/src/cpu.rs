@@ -1,5 +1,9 @@
 //! The handle a task has on the CPU it runs on: time, work, sleep, wake.
 
+pub use parts::Parts;
+
+mod parts;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -203,8 +207,13 @@ impl Cpu {
 
     #[inline]
     fn charge(&self, op: Op, n: u32) {
-        let (inner, n) = (&*self.0, u64::from(n));
-        let cost = u64::from(inner.cost_ns[op as usize]) * n;
+        let n = u64::from(n);
+        self.charge_ns(op, n, u64::from(self.0.cost_ns[op as usize]) * n);
+    }
+
+    #[inline]
+    fn charge_ns(&self, op: Op, n: u64, cost: u64) {
+        let inner = &*self.0;
         inner.clock_ns.set(inner.clock_ns.get() + cost);
         // The time follows from the count: see `profile`.
         let count = &inner.count[op as usize];
@@ -216,15 +225,23 @@ impl Cpu {
         self.timed_counted(op, || (n, f()))
     }
 
-    /// What `f` does under other names is accounted there, and not here too.
     fn timed_counted<R>(&self, op: Op, f: impl FnOnce() -> (u32, R)) -> R {
+        self.timed_for(op, || {
+            let (n, result) = f();
+            let n = u64::from(n);
+            (n, u64::from(self.0.cost_ns[op as usize]) * n, result)
+        })
+    }
+
+    /// What `f` does under other names is accounted there, and not here too. It gives how many of the operation it did,
+    /// and how long the model has that take.
+    fn timed_for<R>(&self, op: Op, f: impl FnOnce() -> (u64, u64, R)) -> R {
         let before_ns = self.0.within_ns.replace(0);
         let start = self.now();
-        let (n, result) = f();
+        let (n, modelled, result) = f();
         let mut end = self.now();
         let own_from = start + self.0.within_ns.get();
         if self.0.accounting == Accounting::Slow {
-            let modelled = u64::from(self.0.cost_ns[op as usize]) * u64::from(n);
             while end < own_from + modelled {
                 std::hint::spin_loop();
                 end = self.now();
@@ -232,7 +249,7 @@ impl Cpu {
         }
         self.0.within_ns.set(before_ns + (end - start));
         let (count, busy) = (&self.0.count[op as usize], &self.0.busy_ns[op as usize]);
-        count.set(count.get() + u64::from(n));
+        count.set(count.get() + n);
         busy.set(busy.get() + (end - own_from));
         result
     }

@@ -67,7 +67,7 @@ pub mod xor;
 
 pub use alarm::Alarm;
 pub use bells::Bells;
-pub use cpu::Cpu;
+pub use cpu::{Cpu, Parts};
 pub use dirty::DirtyBits;
 pub use executor::{Stall, TaskId};
 pub use here::{here, with_here};

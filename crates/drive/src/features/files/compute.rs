@@ -5,9 +5,12 @@
 //! Idea: vectors have tasks of their own (`tasks.rs`), so that no other command waits for one of them. What they compute is cut into
 //! parts, between which a core serves what else has come; of the vectors of a core one at a time has such a part in its run queue. So a command
 //! waits for one part at most.
+//!
+//! Hosts share alike, however many vectors one sends: memory goes to the host that has the least of it, and a turn to the one whose last is
+//! longest ago.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
@@ -15,14 +18,25 @@ use std::task::{Poll, Waker};
 pub(super) struct ComputeMemory {
     bytes: u64,
     left: Cell<u64>,
-    /// Those who wait, in order: what each wants.
-    line: RefCell<VecDeque<(u64, u64, Waker)>>,
+    /// What each host has of it, if it has anything.
+    used: RefCell<BTreeMap<u32, u64>>,
+    /// Those who wait, in order.
+    line: RefCell<Vec<Wanting>>,
     next: Cell<u64>,
+}
+
+/// Who waits for memory.
+struct Wanting {
+    number: u64,
+    host: u32,
+    bytes: u64,
+    waker: Waker,
 }
 
 /// Memory of a vector, until this is dropped.
 pub(super) struct Taken<'a> {
     memory: &'a ComputeMemory,
+    host: u32,
     bytes: u64,
 }
 
@@ -31,6 +45,7 @@ impl ComputeMemory {
         ComputeMemory {
             bytes,
             left: Cell::new(bytes),
+            used: RefCell::default(),
             line: RefCell::default(),
             next: Cell::default(),
         }
@@ -41,39 +56,52 @@ impl ComputeMemory {
         self.bytes
     }
 
-    /// Waits until there are so many bytes, of no more than there are at all.
-    pub(super) async fn take(&self, bytes: u64) -> Taken<'_> {
+    /// Waits until there are so many bytes for a host, of no more than there are at all.
+    pub(super) async fn take(&self, host: u32, bytes: u64) -> Taken<'_> {
         assert!(bytes <= self.bytes, "it was checked");
-        let own = self.next.replace(self.next.get() + 1);
+        let number = self.next.replace(self.next.get() + 1);
+        let mut waits = false;
         poll_fn(|context| {
-            let mut line = self.line.borrow_mut();
-            let is_first = line.front().is_none_or(|(first, ..)| *first == own);
-            if is_first && bytes <= self.left.get() {
-                if line.front().is_some() {
-                    line.pop_front();
+            if !std::mem::replace(&mut waits, true) {
+                self.line.borrow_mut().push(Wanting {
+                    number,
+                    host,
+                    bytes,
+                    waker: context.waker().clone(),
+                });
+            }
+            match self.first() {
+                Some(place) if self.line.borrow()[place].number == number => {
+                    self.line.borrow_mut().remove(place);
+                    Poll::Ready(())
                 }
-                self.left.set(self.left.get() - bytes);
-                return Poll::Ready(());
+                _ => Poll::Pending,
             }
-            if !line.iter().any(|(number, ..)| *number == own) {
-                line.push_back((own, bytes, context.waker().clone()));
-            }
-            Poll::Pending
         })
         .await;
+        self.left.set(self.left.get() - bytes);
+        *self.used.borrow_mut().entry(host).or_default() += bytes;
         // There may be enough for the next one too.
         self.wake_first();
         Taken {
             memory: self,
+            host,
             bytes,
         }
     }
 
+    /// The place in the line of whose turn it is, if there is enough: nobody passes one who waits for more.
+    fn first(&self) -> Option<usize> {
+        let (line, used) = (self.line.borrow(), self.used.borrow());
+        let of_host = |one: &Wanting| used.get(&one.host).copied().unwrap_or_default();
+        let places = 0..line.len();
+        let first = places.min_by_key(|place| (of_host(&line[*place]), *place))?;
+        (line[first].bytes <= self.left.get()).then_some(first)
+    }
+
     fn wake_first(&self) {
-        if let Some((_, bytes, waker)) = self.line.borrow().front()
-            && *bytes <= self.left.get()
-        {
-            waker.wake_by_ref();
+        if let Some(place) = self.first() {
+            self.line.borrow()[place].waker.wake_by_ref();
         }
     }
 }
@@ -82,6 +110,10 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let memory = self.memory;
         memory.left.set(memory.left.get() + self.bytes);
+        if let Some(used) = memory.used.borrow_mut().get_mut(&self.host) {
+            *used -= self.bytes;
+        }
+        memory.used.borrow_mut().retain(|_, used| *used > 0);
         memory.wake_first();
     }
 }
@@ -90,56 +122,90 @@ impl Drop for Taken<'_> {
 #[derive(Default)]
 pub(super) struct Turns {
     is_taken: Cell<bool>,
-    /// Those who wait, in order; the first has place `given`.
-    waiting: RefCell<VecDeque<Waker>>,
-    /// Turns that who waited has been given.
-    given: Cell<u64>,
-    vectors: Cell<u32>,
+    /// Those who wait, in order.
+    waiting: RefCell<Vec<Waiting>>,
+    /// Who waited, and has the turn.
+    given: Cell<Option<u64>>,
+    /// What each who asks for a turn, and each turn, is numbered by.
+    count: Cell<u64>,
+    hosts: RefCell<BTreeMap<u32, Own>>,
+}
+
+/// Who waits for a turn.
+struct Waiting {
+    number: u64,
+    host: u32,
+    waker: Waker,
+}
+
+/// What is known of a host that has vectors on a core.
+#[derive(Default)]
+struct Own {
+    vectors: u32,
+    /// Which was its last turn.
+    last: u64,
 }
 
 /// A turn, until this is dropped.
 pub(super) struct OwnTurn<'a>(&'a Turns);
 
-/// A vector that a core has to do, until this is dropped.
-pub(super) struct Counted<'a>(&'a Turns);
+/// A vector of a host that a core has to do, until this is dropped.
+pub(super) struct Counted<'a> {
+    turns: &'a Turns,
+    host: u32,
+}
 
 impl Turns {
-    /// Waits for a turn.
-    pub(super) async fn take(&self) -> OwnTurn<'_> {
-        if !self.is_taken.replace(true) {
-            return OwnTurn(self);
+    /// Waits for a turn of a vector that was [counted](Turns::count).
+    pub(super) async fn take(&self, host: u32) -> OwnTurn<'_> {
+        let number = self.count.replace(self.count.get() + 1);
+        if self.is_taken.replace(true) {
+            let mut waits = false;
+            poll_fn(|context| {
+                if !std::mem::replace(&mut waits, true) {
+                    let waker = context.waker().clone();
+                    self.waiting.borrow_mut().push(Waiting {
+                        number,
+                        host,
+                        waker,
+                    });
+                }
+                match self.given.get() == Some(number) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
         }
-        let mut place = None;
-        poll_fn(|context| {
-            let mut waiting = self.waiting.borrow_mut();
-            let given = self.given.get();
-            let place = *place.get_or_insert_with(|| {
-                waiting.push_back(context.waker().clone());
-                given + waiting.len() as u64 - 1
-            });
-            match place < given {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        })
-        .await;
+        self.count.set(self.count.get() + 1);
+        if let Some(own) = self.hosts.borrow_mut().get_mut(&host) {
+            own.last = self.count.get();
+        }
         OwnTurn(self)
     }
 
+    /// Whose turn it is then; that one does not wait any more.
+    fn next(&self) -> Option<Waiting> {
+        let (mut waiting, hosts) = (self.waiting.borrow_mut(), self.hosts.borrow());
+        let last = |one: &Waiting| hosts.get(&one.host).map_or(0, |own| own.last);
+        let places = 0..waiting.len();
+        let next = places.min_by_key(|place| (last(&waiting[*place]), *place))?;
+        Some(waiting.remove(next))
+    }
+
     /// A core has one vector more.
-    pub(super) fn count(&self) -> Counted<'_> {
-        self.vectors.set(self.vectors.get() + 1);
-        Counted(self)
+    pub(super) fn count(&self, host: u32) -> Counted<'_> {
+        self.hosts.borrow_mut().entry(host).or_default().vectors += 1;
+        Counted { turns: self, host }
     }
 }
 
 impl Drop for OwnTurn<'_> {
     fn drop(&mut self) {
-        let next = self.0.waiting.borrow_mut().pop_front();
-        match next {
-            Some(waker) => {
-                self.0.given.set(self.0.given.get() + 1);
-                waker.wake();
+        match self.0.next() {
+            Some(next) => {
+                self.0.given.set(Some(next.number));
+                next.waker.wake();
             }
             None => self.0.is_taken.set(false),
         }
@@ -149,12 +215,17 @@ impl Drop for OwnTurn<'_> {
 impl Counted<'_> {
     /// Vectors that the core has besides.
     pub(super) fn others(&self) -> u32 {
-        self.0.vectors.get() - 1
+        let hosts = self.turns.hosts.borrow();
+        hosts.values().map(|own| own.vectors).sum::<u32>() - 1
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.vectors.set(self.0.vectors.get() - 1);
+        let mut hosts = self.turns.hosts.borrow_mut();
+        if let Some(own) = hosts.get_mut(&self.host) {
+            own.vectors -= 1;
+        }
+        hosts.retain(|_, own| own.vectors > 0);
     }
 }

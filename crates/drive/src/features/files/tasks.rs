@@ -12,7 +12,7 @@
 //! for commands of blocks.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -26,15 +26,18 @@ use super::answer::FileAnswer;
 use super::compute::Turns;
 use super::firmware::Firmware;
 use super::lines::FileSystemOfDrive;
-use super::locks::answer_parked;
+use super::locks::{answer_parked, session_of};
 use crate::controller::{Controller, Handler};
 use crate::core::{Core, Serve, Share, Slot, Step, outcome};
 
 /// File tasks of a core.
 const FILE_TASKS: u32 = 32;
 
-/// Tasks of a core for commands that take long, made when they are needed.
-const LONG_TASKS: u32 = 8;
+/// Commands that take long that a core does for one host at a time.
+const LONG_OF_HOST: u32 = 8;
+
+/// Tasks of a core for them, made when they are needed.
+const LONG_TASKS: u32 = 64;
 
 /// What runs in a file task.
 pub type FileWork<'a> = Pin<Box<dyn Future<Output = FileAnswer> + 'a>>;
@@ -82,7 +85,13 @@ impl<'a> At<'a> {
 }
 
 /// A share that waits for a file task, with what serves it.
-type Waiting = (Share, &'static dyn FileCommand);
+#[derive(Clone, Copy)]
+struct Waiting {
+    share: Share,
+    command: &'static dyn FileCommand,
+    /// The host that sent it, if it takes long.
+    of_host: Option<u32>,
+}
 
 /// What a core keeps for files.
 #[derive(Default)]
@@ -107,6 +116,56 @@ struct Line {
     waiting: RefCell<VecDeque<Waiting>>,
     /// Tasks that have nothing to do.
     idle: RefCell<Vec<TaskId>>,
+    /// Of commands that take long, how many are at work for each host that has any.
+    at_work: RefCell<BTreeMap<u32, u32>>,
+}
+
+impl Line {
+    /// The next to be served: in order, but of those that take long the first one of the host that has the fewest at work.
+    fn next(&self) -> Option<Waiting> {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.front()?.of_host.is_none() {
+            return waiting.pop_front();
+        }
+        let hosts = waiting.iter().enumerate();
+        let hosts = hosts.filter_map(|(place, one)| Some((self.at_work_for(one.of_host?), place)));
+        let (at_work, place) = hosts.min()?;
+        if at_work == LONG_OF_HOST {
+            return None;
+        }
+        let next = waiting.remove(place)?;
+        let host = next.of_host?;
+        self.at_work.borrow_mut().insert(host, at_work + 1);
+        Some(next)
+    }
+
+    /// One that was [next](Line::next) has been served.
+    fn is_over(&self, one: &Waiting) {
+        let Some(host) = one.of_host else { return };
+        let mut at_work = self.at_work.borrow_mut();
+        if let Some(count) = at_work.get_mut(&host) {
+            *count -= 1;
+        }
+        at_work.retain(|_, count| *count > 0);
+    }
+
+    fn at_work_for(&self, host: u32) -> u32 {
+        self.at_work
+            .borrow()
+            .get(&host)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Whether a host has as many as are done at a time, at work or about to be.
+    fn is_enough_for(&self, host: u32) -> bool {
+        let waiting = self.waiting.borrow();
+        let waiting = waiting
+            .iter()
+            .filter(|one| one.of_host == Some(host))
+            .count();
+        self.at_work_for(host) + waiting as u32 > LONG_OF_HOST
+    }
 }
 
 /// Starts the file tasks of a core.
@@ -130,8 +189,7 @@ async fn serve(core: &Core, line: fn(&FileCore) -> &Line) {
     let line = line(own);
     let firmware = own.firmware.get().expect("it is set before any task runs");
     loop {
-        let next = line.waiting.borrow_mut().pop_front();
-        let Some((share, command)) = next else {
+        let Some(next) = line.next() else {
             Idle {
                 line,
                 core,
@@ -140,13 +198,14 @@ async fn serve(core: &Core, line: fn(&FileCore) -> &Line) {
             .await;
             continue;
         };
-        let taken_ns = core.cpu.account_now();
+        let (taken_ns, share) = (core.cpu.account_now(), next.share);
         let at = At {
             core,
             firmware,
             slot: share.slot,
         };
-        let answer = command.run(at).await;
+        let answer = next.command.run(at).await;
+        line.is_over(&next);
         if answer.is_parked {
             continue;
         }
@@ -165,7 +224,12 @@ impl FileCore {
         if command.is_long() {
             return self.put_long(share, command);
         }
-        self.line.waiting.borrow_mut().push_back((share, command));
+        let of_host = None;
+        self.line.waiting.borrow_mut().push_back(Waiting {
+            share,
+            command,
+            of_host,
+        });
         let Some(task) = self.line.idle.borrow_mut().pop() else {
             // The next that has done with its own looks here.
             return;
@@ -183,12 +247,17 @@ impl FileCore {
     fn put_long(&self, share: Share, command: &'static dyn FileCommand) {
         let core = self.core.get().and_then(Weak::upgrade);
         let core = core.expect("it serves commands while it is there");
-        self.long.waiting.borrow_mut().push_back((share, command));
+        let host = session_of(core.slots.borrow().get(share.slot).guest);
+        self.long.waiting.borrow_mut().push_back(Waiting {
+            share,
+            command,
+            of_host: Some(host),
+        });
         if let Some(task) = self.long.idle.borrow_mut().pop() {
             return core.cpu.wake(task);
         }
         let tasks = self.long_tasks.get();
-        if tasks < LONG_TASKS {
+        if tasks < LONG_TASKS && !self.long.is_enough_for(host) {
             self.long_tasks.set(tasks + 1);
             let own = core.clone();
             let task = async move { serve(&own, |files| &files.long).await };

@@ -43,6 +43,7 @@ mod pages;
 mod programs;
 mod protected;
 mod random;
+mod shares;
 mod subject;
 mod support;
 mod tokens;

@@ -152,9 +152,20 @@ enum Beside {
     Compress(VectorCodec),
     /// Much to look through.
     Search,
+    /// The same as often as a core does vectors of a host at a time.
+    Searches,
 }
 
 impl Beside {
+    /// Vectors of it at once.
+    fn vectors(self) -> u32 {
+        match self {
+            Beside::Nothing => 0,
+            Beside::Searches => 8,
+            _ => 1,
+        }
+    }
+
     /// A vector of it, on a file with many zeros.
     async fn buffer(self, asker: &mut Asker) -> Vec<u8> {
         let zeros = write(asker, b"/zeros", b"").await;
@@ -164,7 +175,7 @@ impl Beside {
         let (function, argument_bytes) = match self {
             Beside::Nothing | Beside::Program => (VectorFunction::Program, 0),
             Beside::Compress(_) => (VectorFunction::Compress, 0),
-            Beside::Search => (VectorFunction::Search, 3),
+            Beside::Search | Beside::Searches => (VectorFunction::Search, 3),
         };
         let step = VectorStep {
             argument_bytes,
@@ -198,7 +209,7 @@ fn read_latencies_ns(beside: Beside) -> Vec<u64> {
         // The vector's buffer is not to be written meanwhile, and what is read is not looked at.
         asker.put(0, &vector);
         let last_page = BYTES / 4096 + 1;
-        if beside != Beside::Nothing {
+        for _ in 0..beside.vectors() {
             let command = asker.aimed(Command::vector_with(1, endless, BYTES as u32));
             asker.host.send(0, command);
         }
@@ -210,7 +221,7 @@ fn read_latencies_ns(beside: Beside) -> Vec<u64> {
             assert_eq!(asker.host.next(1).await.wide_result(), 4096);
             told.send(asker.host.cpu.now() - begun_ns).unwrap();
         }
-        if beside != Beside::Nothing {
+        for _ in 0..beside.vectors() {
             asker.host.next(0).await;
         }
     });
@@ -227,18 +238,18 @@ fn reads_go_on_beside_what_takes_long() {
         all[all.len() * 99 / 100]
     };
     let alone_ns = p99_ns(Beside::Nothing);
-    // What is compressed is charged a page at once, 24 us, although a turn of zlib is a quarter of it; a page of LZ4 is 9 us.
-    for (beside, most) in [
-        (Beside::Program, 2.0),
-        (Beside::Compress(VectorCodec::Zlib), 2.1),
-        (Beside::Compress(VectorCodec::Lz4), 2.0),
-        (Beside::Compress(VectorCodec::Zstd), 2.1),
-        (Beside::Search, 2.0),
+    for beside in [
+        Beside::Program,
+        Beside::Compress(VectorCodec::Zlib),
+        Beside::Compress(VectorCodec::Lz4),
+        Beside::Compress(VectorCodec::Zstd),
+        Beside::Search,
+        Beside::Searches,
     ] {
         let beside_ns = p99_ns(beside);
         let times = beside_ns as f64 / alone_ns as f64;
         println!("{beside:?}: p99 of reads {beside_ns} ns, {alone_ns} ns alone: {times:.2} times");
         assert!(times > 1.0, "{beside:?} was never in the way");
-        assert!(times <= most, "{beside:?}: {times:.3} times");
+        assert!(times <= 2.0, "{beside:?}: {times:.3} times");
     }
 }

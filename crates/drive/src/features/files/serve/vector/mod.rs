@@ -28,11 +28,11 @@ pub(super) async fn serve(call: &Call<'_>) -> Served {
     }
     let core = call.at.core;
     let own = core.state::<FileCore>();
-    let counted = own.turns.count();
+    let counted = own.turns.count(call.host());
     let (head, steps) = call.vector().await?;
     let bytes = call.check_vector(&head, &steps)?;
     let begun_ns = core.cpu.now();
-    let _memory = compute.take(bytes).await;
+    let _memory = compute.take(call.host(), bytes).await;
     let running = Running::new(call, &head, core.cpu.now() - begun_ns);
     let mut outcomes = [StepOutcome::default(); STEPS_MAX];
     let mut done = 0;

@@ -2,7 +2,7 @@
 
 use wharf_compute::{ARGUMENT_BYTES_MAX, Codec, Function, PROGRAM_BYTES_MAX, Refused, Step, Work};
 use wharf_files::{Errno, FileError};
-use wharf_runtime::Op;
+use wharf_runtime::{Op, Parts};
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::file::{
     PlaceKind, STEP_DURABLE, STEP_WHOLE, StepOutcome, VectorCodec, VectorFunction, VectorPlace,
@@ -25,8 +25,8 @@ struct Worker {
     op: Op,
     /// Most bytes that it takes, or makes, in one turn.
     turn_bytes: usize,
-    /// Bytes, or instructions of a program, that are not enough to be charged yet.
-    owed: u64,
+    /// How far it is into a page, or into so many instructions of a program.
+    parts: Parts,
     /// Bytes that are no page yet that passed the drive's memory.
     moved: usize,
 }
@@ -93,7 +93,7 @@ impl Running<'_> {
             work: work.map_err(errno_of)?,
             op,
             turn_bytes: turn_bytes(function),
-            owed: 0,
+            parts: Parts::of(PAGE_BYTES as u64),
             moved: 0,
         })
     }
@@ -124,7 +124,7 @@ impl Running<'_> {
             work: work.map_err(errno_of)?,
             op: Op::ProgramFuel,
             turn_bytes: TURN_BYTES,
-            owed: 0,
+            parts: Parts::of(FUEL_UNIT),
             moved: 0,
         })
     }
@@ -170,12 +170,15 @@ impl Running<'_> {
         }
         let core = self.call.at.core;
         let asked_ns = core.cpu.now();
-        let turn = core.state::<FileCore>().turns.take().await;
+        let turn = core.state::<FileCore>().turns.take(self.call.host()).await;
         let begun_ns = core.cpu.now();
         let room = &mut state.room[state.filled..][..worker.turn_bytes];
-        let step = core
-            .cpu
-            .work_counted(worker.op, || worker.once(input, room));
+        let mut parts = worker.parts;
+        let step = core.cpu.work_in_parts(worker.op, &mut parts, || {
+            let (more, step) = worker.once(input, room);
+            (more, input.is_none(), step)
+        });
+        worker.parts = parts;
         let step = step.map_err(errno_of)?;
         let pages = worker.moved(&step, input.is_none());
         if let Some(memory) = core.memory() {
@@ -186,9 +189,9 @@ impl Running<'_> {
         waited.set(waited.get() + begun_ns - asked_ns);
         computed.set(computed.get() + core.cpu.now() - begun_ns);
         state.filled += step.made;
-        drop(turn);
-        // Whatever else the core has to do comes first.
+        // Whatever else the core has to do comes first, and then one other vector at most.
         core.cpu.yield_now().await;
+        drop(turn);
         Ok(step)
     }
 
@@ -207,8 +210,8 @@ impl Running<'_> {
 }
 
 impl Worker {
-    /// Works once; gives the pages that it is charged for, too, or thousands of a program's instructions.
-    fn once(&mut self, input: Option<&[u8]>, room: &mut [u8]) -> (u32, Result<Step, Refused>) {
+    /// Works once; gives the bytes that it is charged for, too, or a program's instructions.
+    fn once(&mut self, input: Option<&[u8]>, room: &mut [u8]) -> (u64, Result<Step, Refused>) {
         let done = match input {
             Some(input) => {
                 let bytes = input.len().min(self.turn_bytes);
@@ -216,21 +219,11 @@ impl Worker {
             }
             None => self.work.finish(room),
         };
-        let (more, unit) = match self.op {
-            Op::ProgramFuel => (self.work.take_fuel(), FUEL_UNIT),
-            _ => {
-                let bytes = done.map_or(0, |step| step.taken.max(step.made));
-                (bytes as u64, PAGE_BYTES as u64)
-            }
+        let more = match self.op {
+            Op::ProgramFuel => self.work.take_fuel(),
+            _ => done.map_or(0, |step| step.taken.max(step.made)) as u64,
         };
-        // The last part of a page is charged as a whole one, at the end.
-        self.owed += more;
-        let units = match input {
-            Some(_) => self.owed / unit,
-            None => self.owed.div_ceil(unit),
-        };
-        self.owed = self.owed.saturating_sub(units * unit);
-        (units as u32, done)
+        (more, done)
     }
 
     /// Pages that passed the drive's memory; the last part of one counts as a whole one, at the end.
