@@ -147,6 +147,9 @@ impl Drive {
             MediaKind::Ram => (0..cores)
                 .map(|_| RamMedia::new(geometry, config.media.verify).map(AnyMedia::Ram))
                 .collect::<Result<_, _>>()?,
+            MediaKind::Mixed => (0..cores)
+                .map(|_| RamMedia::mixed(geometry, config.media.verify).map(AnyMedia::Ram))
+                .collect::<Result<_, _>>()?,
             MediaKind::Stamp => (0..cores)
                 .map(|_| StampMedia::new(geometry).map(AnyMedia::Stamp))
                 .collect::<Result<_, _>>()?,

@@ -13,6 +13,7 @@
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
 //! | `gpt.rs`, `partitions.rs` | the table of partitions, each with the number of its file system; the same on pages |
 //! | `pages.rs`, `lines.rs` | what file systems stand on: pages by number, persistent memory |
+//! | `stamped.rs` | pages in memory, of which those that checked workloads write take 64 bytes |
 //! | `modules.rs` | how long modules of persistent memory take |
 //! | `payload.rs` | where bytes of files come from and go to: memory, or pages of a host |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
@@ -46,6 +47,7 @@ pub mod modules;
 pub mod pages;
 pub mod partitions;
 mod payload;
+pub mod stamped;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod vfs;

@@ -16,13 +16,12 @@
 //! all but a drive: for those there are five more methods. As they stand here, they serve memory;
 //! who can reach a host says how bytes get there and back ([`Lines::give`], [`Lines::fetch`]).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use rustc_hash::FxHashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::errno::Fault;
-use crate::pages::{PAGE_BYTES, PageBytes};
+use crate::pages::PAGE_BYTES;
 use crate::payload::{In, Out};
+use crate::stamped::StampedPages;
 
 /// Bytes of a line: what is made durable at once.
 pub const LINE_BYTES: u64 = 64;
@@ -194,12 +193,12 @@ pub fn by_page(at: u64, length: usize) -> impl Iterator<Item = (u64, usize, usiz
     })
 }
 
-/// Persistent memory in memory, which costs some only once it is written. A clone has its own, and
-/// costs little until that is written. For tests and tools.
+/// Persistent memory in memory, which costs some only once it is written, and little of what checked workloads
+/// write ([`StampedPages`]). A clone has its own, and costs little until that is written.
 #[derive(Debug)]
 pub struct RamLines {
     bytes: u64,
-    held: Mutex<FxHashMap<u64, Arc<PageBytes>>>,
+    held: Mutex<StampedPages>,
 }
 
 impl RamLines {
@@ -207,11 +206,11 @@ impl RamLines {
     pub fn new(pages: u64) -> RamLines {
         RamLines {
             bytes: pages * PAGE,
-            held: Mutex::new(FxHashMap::default()),
+            held: Mutex::default(),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, FxHashMap<u64, Arc<PageBytes>>> {
+    fn held(&self) -> MutexGuard<'_, StampedPages> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -227,24 +226,26 @@ impl RamLines {
         let mut rest = bytes;
         for (page, from, length) in by_page(at, bytes.len()) {
             let (part, behind) = rest.split_at(length);
-            let page = held.entry(page);
-            let page = page.or_insert_with(|| Arc::new([0; PAGE_BYTES]));
-            Arc::make_mut(page)[from..from + length].copy_from_slice(part);
+            held.write(page, from, part);
             rest = behind;
         }
         Ok(())
     }
 
-    /// Which pages were stored to, and CRC-64s of what they hold.
+    /// Bytes of this machine's memory that it takes now.
+    pub fn memory_bytes(&self) -> u64 {
+        self.held().memory_bytes()
+    }
+
+    /// Which pages hold something, and CRC-64s of that.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn identity(&self) -> Vec<(u64, usize)> {
-        let held = self.held();
-        let sum = |bytes: &PageBytes| {
-            crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes) as usize
-        };
-        let mut identity: Vec<_> = held.iter().map(|(page, b)| (*page, sum(b))).collect();
-        identity.sort_unstable();
-        identity
+        let sum =
+            |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes) as usize;
+        let held = self.held().held();
+        held.iter()
+            .map(|(page, bytes)| (*page, sum(bytes)))
+            .collect()
     }
 
     /// Loads bytes, now.
@@ -259,10 +260,7 @@ impl RamLines {
         let mut rest = out;
         for (page, from, length) in by_page(at, rest.len()) {
             let (part, behind) = rest.split_at_mut(length);
-            match held.get(&page) {
-                Some(bytes) => part.copy_from_slice(&bytes[from..from + length]),
-                None => part.fill(0),
-            }
+            held.read(page, from, part);
             rest = behind;
         }
         Ok(())

@@ -211,7 +211,7 @@ impl DriveConfig {
             return Err(ConfigError::Range {
                 key: "media.kind",
                 value: "stamp".into(),
-                rule: "'ram' or 'file' with file_system: metadata are whole pages",
+                rule: "'ram', 'mixed' or 'file' with file_system: metadata are whole pages",
             });
         }
         Ok(())

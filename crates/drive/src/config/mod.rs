@@ -302,6 +302,8 @@ pub struct FtlConfig {
 pub enum MediaKind {
     /// Whole pages in memory.
     Ram,
+    /// Pages in memory, of which those that checked workloads write take 64 bytes.
+    Mixed,
     /// 8 bytes a page in memory.
     Stamp,
     /// An image file.
@@ -312,7 +314,7 @@ pub enum MediaKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MediaConfig {
-    /// RAM, stamps or a file.
+    /// RAM, stamps, a mixture of both or a file.
     pub kind: MediaKind,
     /// The image, for file media.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -140,7 +140,7 @@ impl DriveConfig {
     pub fn page_bytes(&self) -> usize {
         match self.media.kind {
             MediaKind::Stamp => wharf_wire::dma::STAMP_BYTES,
-            MediaKind::Ram | MediaKind::File => wharf_wire::dma::PAGE_BYTES,
+            MediaKind::Ram | MediaKind::Mixed | MediaKind::File => wharf_wire::dma::PAGE_BYTES,
         }
     }
 
@@ -241,6 +241,13 @@ impl DriveConfig {
     /// Refuses units that collection could not empty: of blocks of few units, or with few frames.
     fn check_units(&self) -> Result<(), ConfigError> {
         let unit_pages = self.unit_pages();
+        if unit_pages > 0 && self.media.kind == MediaKind::Mixed {
+            return Err(ConfigError::Range {
+                key: "media.kind",
+                value: "mixed".into(),
+                rule: "'ram', 'stamp' or 'file' where pages are packed or compressed",
+            });
+        }
         let slots = self.geometry.pages_per_block / unit_pages.max(1);
         if unit_pages > 1 && slots < SLOTS_MIN {
             return Err(ConfigError::Range {
@@ -299,6 +306,9 @@ impl DriveConfig {
         self.check_firmware()?;
         disk.check()?;
         let refuse = |key, rule| Err(ConfigError::OfDisk { key, rule });
+        if self.media.kind == MediaKind::Mixed {
+            return refuse("media.kind", "'ram', 'stamp' or 'file'");
+        }
         if self.firmware.cores != 1 {
             return refuse("firmware.cores", "1");
         }

@@ -4,7 +4,7 @@
 //! by a number local to the core (`block * pages_per_block + page`) and knows nothing of latency,
 //! mapping or garbage collection. The same trait has four kinds:
 //!
-//! * [`RamMedia`] holds whole 4 KiB pages in memory;
+//! * [`RamMedia`] holds 4 KiB pages in memory, whole or, with [`RamMedia::mixed`], as 64 bytes where that says all;
 //! * [`StampMedia`] holds 8 bytes per page, a stamp that names the page's last write, so that a
 //!   terabyte drive runs in a few gigabytes;
 //! * [`FileMedia`] keeps pages of either size in an image file that survives the process

@@ -1,12 +1,14 @@
-//! RAM media: whole pages in one lazily backed mapping.
+//! RAM media: pages of 4 KiB in memory.
 //!
-//! The data of the pages lie in one array, what is known of them in another of 16 bytes a page
+//! The data of the pages lie in one lazily backed array, or as [`StampedPages`], which keep 64 bytes of what checked
+//! workloads write and are a little slower. What is known of them lies in an array of 16 bytes a page
 //! (sequence number, logical page + 1 with 0 as erased, checksum). With huge pages a block of 512
 //! pages of 4 KiB is one page of the machine's memory.
 //!
 //! Checksums are optional: memory hardly rots by itself, and a 4 KiB read takes half as long
 //! again with one.
 
+use wharf_files::stamped::StampedPages;
 use zerocopy::FromZeros;
 
 use super::memory_log::MemoryLog;
@@ -30,12 +32,37 @@ struct Block {
 
 const _: () = assert!(size_of::<Page>() == 16 && size_of::<Block>() == 8);
 
-/// Flash with whole pages, in memory.
+/// Where the data of pages are.
+#[derive(Debug)]
+enum Data {
+    Whole(ZeroedSlab<[u8; PAGE_BYTES as usize]>),
+    Mixed(StampedPages),
+}
+
+impl Data {
+    #[inline]
+    fn read(&self, ppn: u32, out: &mut [u8]) {
+        match self {
+            Data::Whole(pages) => out.copy_from_slice(&pages[ppn as usize]),
+            Data::Mixed(pages) => pages.read(ppn.into(), 0, out),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, ppn: u32, data: &[u8]) {
+        match self {
+            Data::Whole(pages) => pages[ppn as usize].copy_from_slice(data),
+            Data::Mixed(pages) => pages.write(ppn.into(), 0, data),
+        }
+    }
+}
+
+/// Flash with pages of 4 KiB, in memory.
 #[derive(Debug)]
 pub struct RamMedia {
     geometry: CoreGeometry,
     pub(super) verify: bool,
-    pub(super) data: ZeroedSlab<[u8; PAGE_BYTES as usize]>,
+    data: Data,
     pages: ZeroedSlab<Page>,
     blocks: ZeroedSlab<Block>,
     log: MemoryLog,
@@ -46,6 +73,23 @@ impl RamMedia {
     ///
     /// Panics if the geometry fails its [check](CoreGeometry::check) or has pages of another size.
     pub fn new(geometry: CoreGeometry, verify: bool) -> Result<Self, SlabError> {
+        Self::with(geometry, verify, |pages| {
+            ZeroedSlab::new("the pages of a drive", pages).map(Data::Whole)
+        })
+    }
+
+    /// The same, of which pages that checked workloads write take 64 bytes.
+    pub fn mixed(geometry: CoreGeometry, verify: bool) -> Result<Self, SlabError> {
+        Self::with(geometry, verify, |_| {
+            Ok(Data::Mixed(StampedPages::default()))
+        })
+    }
+
+    fn with(
+        geometry: CoreGeometry,
+        verify: bool,
+        data: impl FnOnce(usize) -> Result<Data, SlabError>,
+    ) -> Result<Self, SlabError> {
         geometry.check().unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(
             geometry.page_bytes, PAGE_BYTES,
@@ -54,11 +98,19 @@ impl RamMedia {
         Ok(Self {
             geometry,
             verify,
-            data: ZeroedSlab::new("the pages of a drive", geometry.pages() as usize)?,
+            data: data(geometry.pages() as usize)?,
             pages: ZeroedSlab::new("the page table of a drive", geometry.pages() as usize)?,
             blocks: ZeroedSlab::new("the block table of a drive", geometry.blocks as usize)?,
             log: MemoryLog::new(geometry.log_bytes),
         })
+    }
+
+    /// Flips a bit of what is kept of a page, and leaves its checksum as it is.
+    pub(super) fn flip(&mut self, ppn: u32, bit: u32) {
+        let mut page = [0; PAGE_BYTES as usize];
+        self.data.read(ppn, &mut page);
+        page[bit as usize / 8 % page.len()] ^= 1 << (bit % 8);
+        self.data.write(ppn, &page);
     }
 }
 
@@ -76,7 +128,7 @@ impl Media for RamMedia {
         if page.lpn_plus_1 != 0 {
             panic_not_erased(ppn, oob);
         }
-        self.data[ppn as usize].copy_from_slice(data);
+        self.data.write(ppn, data);
         let crc = if self.verify {
             crc_fast::crc32_iscsi(data)
         } else {
@@ -101,7 +153,7 @@ impl Media for RamMedia {
             .lpn_plus_1
             .checked_sub(1)
             .ok_or(MediaError::Erased { ppn })?;
-        out.copy_from_slice(&self.data[ppn as usize]);
+        self.data.read(ppn, out);
         if self.verify && crc_fast::crc32_iscsi(out) != page.crc {
             return Err(MediaError::Rot { ppn });
         }
@@ -125,13 +177,18 @@ impl Media for RamMedia {
     #[inline]
     fn prefetch(&self, ppn: u32) {
         self.pages.prefetch(ppn as usize);
-        self.data.prefetch(ppn as usize);
+        if let Data::Whole(pages) = &self.data {
+            pages.prefetch(ppn as usize);
+        }
     }
 
     fn erase(&mut self, block: u32) -> Result<(), MediaError> {
         let first = (block * self.geometry.pages_per_block) as usize;
         let state = &mut self.blocks[block as usize];
-        // The data stay: no read reaches a page whose entry says that it is erased.
+        // No read reaches a page whose entry says that it is erased: data stay where nothing is won.
+        if let Data::Mixed(pages) = &mut self.data {
+            (first..first + state.written_pages as usize).for_each(|ppn| pages.forget(ppn as u64));
+        }
         self.pages[first..first + state.written_pages as usize].fill(Page::new_zeroed());
         *state = Block {
             erase_count: state.erase_count + 1,

@@ -22,8 +22,7 @@ impl Rot for RamMedia {
             self.lpn(ppn).is_some(),
             "page {ppn} is erased: nothing can rot"
         );
-        let page = &mut self.data[ppn as usize];
-        page[bit as usize / 8 % page.len()] ^= 1 << (bit % 8);
+        self.flip(ppn, bit);
         Ok(())
     }
 }

@@ -148,6 +148,11 @@ fn random_commands_and_power_cuts_on_whole_pages() {
 }
 
 #[test]
+fn random_commands_and_power_cuts_on_mixed_pages() {
+    hunt(MediaKind::Mixed, false, 1_500_000, 1_000);
+}
+
+#[test]
 fn random_commands_and_power_cuts_on_an_image_file() {
     hunt(MediaKind::File, false, 2_000_000, 200);
 }

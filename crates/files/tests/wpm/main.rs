@@ -11,6 +11,7 @@
 
 mod fences;
 mod maker;
+mod memory;
 mod planted;
 mod rot;
 mod tasks;

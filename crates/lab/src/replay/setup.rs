@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_drive::config::DriveConfig;
+use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_host::boot::Spread;
 use wharf_host::design::{DesignConfig, Role};
 use wharf_host::volume::Layout;
@@ -199,8 +199,10 @@ impl Setup {
                 Prepare::Steady => there,
                 _ => footprint_pages.min(there),
             };
-            let data_bytes = match group.drive.media.path {
+            let media = &group.drive.media;
+            let data_bytes = match media.path {
                 Some(_) => 0,
+                None if media.kind == MediaKind::Mixed => MIXED_PAGE_BYTES,
                 None => group.drive.page_bytes() as u64,
             };
             pages.saturating_mul(data_bytes + DRIVE_TABLES_BYTES)
@@ -229,7 +231,10 @@ impl Setup {
     }
 }
 
-/// Memory that a run takes at most, in bytes, but for its requests: tables and data of the drives,
+/// Memory that mixed media take for a page of a workload's, in bytes; few others are whole.
+const MIXED_PAGE_BYTES: u64 = 64;
+
+/// Memory that a run takes at most, in bytes, but for its requests, and whole pages of mixed media: tables and data of the drives,
 /// and the cache with what the design with the most keeps for each page.
 pub fn memory_bytes(drive: &DriveConfig, drives: u32, cache_bytes: u64) -> u64 {
     drives_bytes(drive, drives) + cached_bytes(drive, cache_bytes)
@@ -240,9 +245,10 @@ fn drives_bytes(drive: &DriveConfig, drives: u32) -> u64 {
         // It takes memory for what a run writes, which nobody knows before.
         return 0;
     }
-    let data_bytes = match drive.page_bytes() as u64 {
-        PAGE_BYTES => PAGE_BYTES,
-        _ => 0,
+    let data_bytes = match drive.media.kind {
+        MediaKind::Stamp => 0,
+        MediaKind::Mixed => MIXED_PAGE_BYTES,
+        MediaKind::Ram | MediaKind::File => PAGE_BYTES,
     };
     u64::from(drives) * drive.namespace_pages() * (DRIVE_TABLES_BYTES + data_bytes)
 }

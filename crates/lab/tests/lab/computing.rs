@@ -125,3 +125,43 @@ fn the_nearest_are_those_of_the_bytes_whoever_searches_them() {
     let plan = planned(&of_files(spec(Personality::KnnFiles), 4096), &setup);
     run(&setup, &plan, &["clock", "ext4-model", "nova"]);
 }
+
+/// A drive without the memory for a search, or a checksum, refuses it: the host computes, and asks again ever more rarely.
+#[test]
+fn a_drive_that_refuses_to_compute_is_asked_a_few_times_and_the_host_computes() {
+    let mut setup = four_clients();
+    setup.cache_mut().drive.memory.compute_bytes = 64 << 10;
+    let plan = |personality, request_bytes| {
+        let mut job = spec(personality);
+        (job.files, job.threads, job.requests) = (4, 4, 320);
+        (job.request_bytes, job.footprint_bytes) = (request_bytes, Some(4 << 20));
+        job.job.read_share = 1.0;
+        planned(&of_files(job, 4096), &setup)
+    };
+    let searches = plan(Personality::KnnFiles, 64 << 10);
+    let checksums = plan(Personality::CrcFiles, 4 << 10);
+    for compute in [Compute::Drive, Compute::Presence, Compute::Dynamic] {
+        for caches in [Caches::Both, Caches::Host, Caches::None] {
+            for plan in [&searches, &checksums] {
+                let row = on_omni(&setup, plan, (caches, compute));
+                assert_eq!(row.verified_reads, 320, "{caches:?} {compute:?}");
+                let by = |gauge| row.gauge(gauge).unwrap_or(0.0);
+                let (host, drive) = (by("computed_by_host"), by("computed_by_drive"));
+                let asked = drive + by("computed_by_both");
+                if caches == Caches::None {
+                    // Each client finds out by itself; what it asks in vain is a command more.
+                    let alone = on_omni(&setup, plan, (caches, Compute::Host));
+                    let more = (row.commands_per_io - alone.commands_per_io) * 320.0;
+                    assert!((4.0..=32.0).contains(&more.round()), "{compute:?}: {more}");
+                } else {
+                    // All threads at first, and one at a time from then on.
+                    assert_eq!(host + asked, 320.0);
+                    assert!(
+                        (1.0..=12.0).contains(&asked),
+                        "{caches:?} {compute:?}: {asked}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -15,6 +15,7 @@
 //! | `reproduce.rs` | every figure of a reproduction can be made, and again alike |
 //! | `files.rs` | file operations run on every design, one file or many, and every read is checked |
 //! | `file_view.rs` | operations on files through clients of files, every read and every answer checked |
+//! | `mixed_media.rs` | media that keep 64 bytes of what checked workloads write change no figure |
 //! | `computing.rs` | what is computed on files is right, whoever computes |
 //! | `discards.rs` | discards of a trace amid reads and writes of others, on every design |
 //! | `arrival.rs` | open loops keep time, and every request has one client |
@@ -38,6 +39,7 @@ mod indexless;
 mod interrupt;
 mod littles_law;
 mod matrix;
+mod mixed_media;
 mod reproduce;
 mod roles;
 mod support;

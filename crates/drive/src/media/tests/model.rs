@@ -62,7 +62,9 @@ fn random_operations(mut subject: Subject, seed: u64, operations: u64) {
                 } else {
                     dice.below(20) as u32
                 };
-                let (oob, data) = (Oob { lpn, seq }, page(page_bytes, seq));
+                let (oob, mut data) = (Oob { lpn, seq }, page(page_bytes, seq));
+                // Some are no repetition of a word.
+                data[page_bytes as usize - 1] ^= u8::from(seq % 3 == 0);
                 subject.media().program(ppn, oob, &data).unwrap();
                 model.program(ppn, oob, &data);
             }
@@ -106,6 +108,14 @@ fn random_operations(mut subject: Subject, seed: u64, operations: u64) {
 fn ram_media_behave_as_the_model() {
     for seed in 0..60 {
         let media = RamMedia::new(geometry(PAGE_BYTES), seed % 2 == 0).unwrap();
+        random_operations(Subject::memory(AnyMedia::Ram(media)), seed, 400);
+    }
+}
+
+#[test]
+fn mixed_media_behave_as_the_model() {
+    for seed in 0..60 {
+        let media = RamMedia::mixed(geometry(PAGE_BYTES), seed % 2 == 0).unwrap();
         random_operations(Subject::memory(AnyMedia::Ram(media)), seed, 400);
     }
 }

@@ -43,6 +43,8 @@ fn rots_and_recovers(media: &mut impl Rot) {
 fn rot_is_found_in_memory() {
     let ram = RamMedia::new(geometry(PAGE_BYTES), true).unwrap();
     rots_and_recovers(&mut AnyMedia::Ram(ram));
+    let mixed = RamMedia::mixed(geometry(PAGE_BYTES), true).unwrap();
+    rots_and_recovers(&mut AnyMedia::Ram(mixed));
     let stamps = StampMedia::new(geometry(STAMP_BYTES)).unwrap();
     rots_and_recovers(&mut AnyMedia::Stamp(stamps));
 }

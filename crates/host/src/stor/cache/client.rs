@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes, Sync};
 use wharf_runtime::Cpu;
 
-use super::compute::{Compute, DRIVE_BYTES_MAX, Decisions};
+use super::compute::{Compute, DRIVE_BYTES_MAX, Decisions, Refusals};
 use super::data::At;
 use super::opened::Open;
 use super::process::Process;
@@ -25,6 +25,8 @@ pub struct StorFiles {
     cached: Option<Rc<Cached>>,
     /// Who computes, where there is no cache: the drive, unless it is to be the host.
     computes: bool,
+    /// What the drive refused to compute, where there is no cache.
+    refusals: Refusals,
 }
 
 impl StorFiles {
@@ -34,6 +36,7 @@ impl StorFiles {
             client,
             cached: None,
             computes: compute != Compute::Host,
+            refusals: Refusals::default(),
         }
     }
 
@@ -48,6 +51,7 @@ impl StorFiles {
             client,
             cached: Some(Rc::new(cached)),
             computes: false,
+            refusals: Refusals::default(),
         }
     }
 
@@ -157,13 +161,13 @@ impl FileClient for StorFiles {
             let done = cached.crc_write(&file, extent, room).await;
             return self.client.note(|all| &mut all.writes, done);
         }
-        match self.computes {
-            true if extent.bytes <= DRIVE_BYTES_MAX => {
-                let done = self.client.crc_write_past(handle, extent).await;
-                self.client.note(|all| &mut all.writes, done)
+        if self.computes && extent.bytes <= DRIVE_BYTES_MAX {
+            let done = self.client.crc_write_past(handle, extent, &self.refusals);
+            if let Some(done) = done.await.transpose() {
+                return self.client.note(|all| &mut all.writes, done);
             }
-            _ => self.client.crc_write(cpu, handle, extent, room).await,
         }
+        self.client.crc_write(cpu, handle, extent, room).await
     }
 
     async fn nearest(
@@ -182,7 +186,10 @@ impl FileClient for StorFiles {
             return self.client.note(|all| &mut all.reads, done);
         }
         if self.computes {
-            let done = self.client.nearest_past(handle, extent, query).await;
+            let done = self
+                .client
+                .nearest_past(handle, extent, query, &self.refusals)
+                .await;
             if let Some(found) = self.client.note(|all| &mut all.reads, done)? {
                 return Ok(found);
             }

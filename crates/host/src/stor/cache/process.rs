@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf_runtime::Lock;
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
-use super::compute::Compute;
+use super::compute::{Compute, Refusals};
 use super::mode::{CacheMode, ReadFill, Without};
 use super::near::OmniIndex;
 use super::node::Node;
@@ -28,6 +28,8 @@ pub(in crate::stor) struct Process {
     pub(super) read_fill: ReadFill,
     /// Who computes on files.
     pub(super) compute: Compute,
+    /// What the drive refused to compute.
+    pub(super) refusals: Refusals,
     /// What is left out of the way by both caches.
     pub(super) without: Without,
     /// What was not used for so long may leave the drive's cache.
@@ -79,6 +81,7 @@ impl Process {
             omni: OmniIndex::new(own, near_bytes, &shared.common.mailboxes),
             read_fill: own.read_fill,
             compute: own.compute,
+            refusals: Refusals::default(),
             without: own.without,
             epoch_ns: own.epoch_ns,
             window_pages: own.read_ahead_pages.into(),

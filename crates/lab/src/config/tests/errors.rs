@@ -126,7 +126,7 @@ fn errors_stay_on_one_line_whatever_is_in_the_file() {
     );
     assert_eq!(
         drive_file("base = \"scala\"\n[media]\nkind = \"\"\"a\nb\"\"\"\n"),
-        "my.toml:3: media.kind = \"a\\nb\": unknown variant `a b`, expected one of `ram`, `stamp`, `file`"
+        "my.toml:3: media.kind = \"a\\nb\": unknown variant `a b`, expected one of `ram`, `mixed`, `stamp`, `file`"
     );
 }
 

@@ -52,6 +52,15 @@ impl Scale {
         })
     }
 
+    /// The media below file systems. From an eighth of the papers' sizes on, whole pages fit into the memory of most machines;
+    /// the figures are the same.
+    fn media_kind(self) -> &'static str {
+        match self.divisor {
+            ..8 => "mixed",
+            _ => "ram",
+        }
+    }
+
     /// So many requests, or as many as there may be.
     fn at_most(self, requests: u64) -> u64 {
         self.requests_max

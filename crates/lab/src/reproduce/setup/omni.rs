@@ -100,7 +100,7 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
     let pages = data_bytes(scale) / 4096 * 3 / 2 + (64 << 20) / 4096;
     let rows = pages.div_ceil(row_pages);
     let mut sets = vec![
-        "drive.media.kind=ram".into(),
+        format!("drive.media.kind={}", scale.media_kind()),
         format!("drive.firmware.cores={}", run.cores),
         // A queue of each file (section 3.2), whose commands go to the cores in turn.
         format!("drive.firmware.queues_max={}", run.clients),
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn drives_of_every_scale_hold_their_files_with_room_for_a_file_system() {
-        for power in 3..=SCALE_MAX.ilog2() {
+        for power in 0..=SCALE_MAX.ilog2() {
             let scale = Scale::new(1 << power).unwrap();
             let run = OMNI.on_private_files("random reads");
             let memory = drive(scale, &run).unwrap().persistent_memory.bytes;

@@ -5,11 +5,13 @@
 //! 3. In the host the bytes are read and written through the caches as always. In the drive it is one command; pages that the host's cache has go to the
 //!    drive before, and pages that the drive's cache has stay there.
 //! 4. What it took is noted, part by part: the drive's answer says how long it waited, moved and computed.
+//! 5. What the drive refuses the host computes, whoever was chosen, and the drive is not asked again for a while (`refusals.rs`).
 //!
 //! That is a checksum, which is written back; `nearest.rs` is a search that both sides can have a part of.
 
 mod model;
 mod nearest;
+mod refusals;
 
 use std::ops::Range;
 
@@ -31,6 +33,8 @@ use wharf_files::{Errno, Handle};
 pub use model::Compute;
 pub(super) use model::{Decisions, Model, Places, Side};
 use model::{DriveRan, HostRan, Place};
+pub(super) use refusals::Refusals;
+use refusals::{Asked, Function, is_refused};
 
 /// Most bytes that the drive computes on as one command here: what is longer is read.
 pub(super) const DRIVE_BYTES_MAX: u64 = 256 << 10;
@@ -53,17 +57,41 @@ impl Cached {
         }
         let first = there.first_page();
         let pages = first..first + there.pages();
-        let places = self.places(file.slot, &pages);
-        let is_short = there.bytes <= DRIVE_BYTES_MAX;
-        let mut side = Side::Host;
-        if is_short && self.process.compute != Compute::Host {
-            let decide = || self.model.borrow_mut().choose(self.process.compute, places);
-            side = self.cpu().work(Op::CacheLookup, decide);
+        let mut places = self.places(file.slot, &pages);
+        if self.side_of_crc(there, places) == Side::Drive {
+            let (asked, begun_ns) = (crc_of(there), self.cpu().now());
+            let refusals = &self.process.refusals;
+            match self.crc_on_drive(file, there, places).await {
+                Err(error) if is_refused(&error) => {
+                    refusals.refused(asked, begun_ns, self.cpu().now());
+                    places = self.places(file.slot, &pages);
+                }
+                Err(error) => return Err(error),
+                Ok(done) => {
+                    refusals.done(asked);
+                    return Ok(done);
+                }
+            }
         }
-        match side {
-            Side::Drive => self.crc_on_drive(file, there, places).await,
-            Side::Host => self.crc_on_host(file, there, places, room).await,
+        self.crc_on_host(file, there, places, room).await
+    }
+
+    /// Who is to compute a checksum.
+    fn side_of_crc(&self, there: Extent, places: Places) -> Side {
+        let compute = self.process.compute;
+        if compute == Compute::Host || there.bytes > DRIVE_BYTES_MAX {
+            return Side::Host;
         }
+        let cpu = self.cpu();
+        let may_ask = self.process.refusals.may_ask(crc_of(there), cpu.now());
+        let decide = || {
+            let model = &mut *self.model.borrow_mut();
+            match may_ask {
+                true => model.choose(compute, places),
+                false => model.host_alone(),
+            }
+        };
+        cpu.work(Op::CacheLookup, decide)
     }
 
     /// Where pages of a file are.
@@ -205,13 +233,39 @@ impl Cached {
     }
 }
 
+/// What the drive is asked for with a checksum of so much.
+fn crc_of(there: Extent) -> Asked {
+    Asked::new(Function::Checksum, there.bytes)
+}
+
 impl StorClient {
-    /// Has the drive read bytes, compute their checksum, and write them back.
+    /// Has the drive read bytes, compute their checksum, and write them back; nothing if it refuses that, or has lately.
     pub(super) async fn crc_write_past(
         &self,
         handle: Handle,
         extent: Extent,
-    ) -> Result<Summed, FileError> {
+        refusals: &Refusals,
+    ) -> Result<Option<Summed>, FileError> {
+        let (cpu, asked) = (&self.inner.cpu, crc_of(extent));
+        let begun_ns = cpu.now();
+        if !refusals.may_ask(asked, begun_ns) {
+            return Ok(None);
+        }
+        match self.crc_write_whole(handle, extent).await {
+            Err(error) if is_refused(&error) => {
+                refusals.refused(asked, begun_ns, cpu.now());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+            Ok(done) => {
+                refusals.done(asked);
+                Ok(Some(done))
+            }
+        }
+    }
+
+    /// The same, of a drive that can.
+    async fn crc_write_whole(&self, handle: Handle, extent: Extent) -> Result<Summed, FileError> {
         if extent.bytes == 0 {
             return Ok(Summed::default());
         }

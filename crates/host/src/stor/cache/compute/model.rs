@@ -205,6 +205,12 @@ impl Model {
         side
     }
 
+    /// The host is to compute, as the drive does not.
+    pub(super) fn host_alone(&mut self) -> Side {
+        self.decisions.host += 1;
+        Side::Host
+    }
+
     /// Which pages of a range, which may be cut after each so many, the drive is to have: none, all, or those of one end. Both sides have
     /// their parts at the same time.
     pub(super) fn split(&mut self, compute: Compute, pages: &[Place], step: usize) -> Range<usize> {

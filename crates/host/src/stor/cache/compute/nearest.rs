@@ -19,12 +19,11 @@ use wharf_runtime::rw_gate::Entry;
 use wharf_runtime::wake::Pause;
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::file::{STEPS_MAX, VECTOR_HEAD_BYTES, VectorFunction};
-use wharf_wire::status::StatusCode;
 
 use super::model::Place;
-use super::{Compute, DRIVE_BYTES_MAX, DriveRan, HostRan, Places};
+use super::refusals::{Asked, Function, is_refused};
+use super::{Compute, DRIVE_BYTES_MAX, DriveRan, HostRan, Places, Refusals};
 use crate::design::Touch;
-use crate::error::IoError;
 use crate::files::{FileError, Found, Query};
 use crate::span::Extent;
 use crate::stor::StorClient;
@@ -80,6 +79,12 @@ impl OwnQuery {
             .saturating_mul(self.len())
             .saturating_add(VECTOR_HEAD_BYTES);
         self.len() <= VECTORS_MAX && bytes <= client.bytes_max()
+    }
+
+    /// What the drive is asked for with it, of so many bytes.
+    fn asked(&self, bytes: u64) -> Asked {
+        let of_several = self.len() > 1;
+        Asked::new(Function::Nearest { of_several }, bytes)
     }
 
     /// Puts what was found of another part beside what was found of one. In that, vectors have numbers from `before` on.
@@ -145,7 +150,8 @@ impl Cached {
     ) -> Part {
         let drives = self.drives_part(file, there, query);
         let before = |part: Extent| (part.offset - there.offset) / query.vector_bytes();
-        let begun = drives.map(|part| (part, self.begin_on_drive(file, part, query)));
+        let asked = query.asked(there.bytes);
+        let begun = drives.map(|part| (part, self.begin_on_drive(file, part, (query, asked))));
         let hosts = match drives {
             None => there,
             Some(part) => without(there, part),
@@ -161,7 +167,7 @@ impl Cached {
         let (own, own_touch) = own?;
         let (other, other_touch) = match other? {
             Some(found) => found,
-            // The drive's file is shorter than the host knows it to be, or it has no memory for so much.
+            // The drive's file is shorter than the host knows it to be, or it refuses so much.
             None => {
                 let room = &mut room[..part.bytes as usize];
                 let found = self.nearest_on_host(file, part, (query, true), room);
@@ -184,6 +190,13 @@ impl Cached {
         if compute == Compute::Host || !can {
             return None;
         }
+        let cpu = self.cpu();
+        let asked = query.asked(there.bytes);
+        if !self.process.refusals.may_ask(asked, cpu.now()) {
+            let decide = || self.nearest_model.borrow_mut().host_alone();
+            cpu.work(Op::CacheLookup, decide);
+            return None;
+        }
         let first = there.first_page();
         let places: Vec<Place> = (first..first + there.pages())
             .map(|page| self.place_of(file.slot, page))
@@ -197,7 +210,7 @@ impl Cached {
             let model = &mut *self.nearest_model.borrow_mut();
             model.split(compute, &places, step_pages)
         };
-        let pages = self.cpu().work(Op::CacheLookup, decide);
+        let pages = cpu.work(Op::CacheLookup, decide);
         if pages.is_empty() {
             return None;
         }
@@ -244,22 +257,27 @@ impl Cached {
         self: &Rc<Cached>,
         file: &Rc<OpenFile>,
         part: Extent,
-        query: &OwnQuery,
+        (query, asked): (&OwnQuery, Asked),
     ) -> Begun {
         let answer: Rc<Cell<Option<Answer>>> = Rc::default();
         let (own, file, query) = (self.clone(), file.clone(), query.clone());
         let (to, waits) = (answer.clone(), self.cpu().current());
         self.cpu().spawn("nearest in the drive", async move {
-            let found = own.nearest_on_drive(&file, part, &query).await;
+            let found = own.nearest_on_drive(&file, part, (&query, asked)).await;
             to.set(Some(found));
             own.cpu().wake(waits);
         });
         Begun(answer)
     }
 
-    async fn nearest_on_drive(&self, file: &OpenFile, part: Extent, query: &OwnQuery) -> Answer {
+    async fn nearest_on_drive(
+        &self,
+        file: &OpenFile,
+        part: Extent,
+        asked: (&OwnQuery, Asked),
+    ) -> Answer {
         self.enter(file.slot, Entry::Shared).await;
-        let found = self.nearest_inside(file, part, query).await;
+        let found = self.nearest_inside(file, part, asked).await;
         self.leave(file.slot, Entry::Shared);
         let touch = Touch::no_hits(part.pages());
         found.map(|found| found.map(|found| (found, touch)))
@@ -270,7 +288,7 @@ impl Cached {
         &self,
         file: &OpenFile,
         part: Extent,
-        query: &OwnQuery,
+        (query, asked): (&OwnQuery, Asked),
     ) -> Result<Option<Nearest>, FileError> {
         let (cpu, slot) = (self.cpu(), file.slot);
         let first = part.first_page();
@@ -286,8 +304,17 @@ impl Cached {
             self.write_pages(slot, (first, pages.end - 1)).await?;
         }
         let written_ns = cpu.now();
+        let refusals = &self.process.refusals;
         let done = self.client.nearest_on_drive(file.handle, part, query);
-        let Some((computed, found)) = done.await? else {
+        let done = match done.await {
+            Err(error) if is_refused(&error) => {
+                refusals.refused(asked, written_ns, cpu.now());
+                return Ok(None);
+            }
+            done => done?,
+        };
+        refusals.done(asked);
+        let Some((computed, found)) = done else {
             return Ok(None);
         };
         let ran = DriveRan {
@@ -317,7 +344,7 @@ impl Cached {
     }
 }
 
-/// What the drive found; nothing if its file is shorter, or it has no memory for it.
+/// What the drive found; nothing if its file is shorter, or it refuses.
 type Answer = Result<Option<(Nearest, Touch)>, FileError>;
 
 /// A part that the drive has begun.
@@ -331,16 +358,6 @@ impl Begun {
             }
             Pause::default().await;
         }
-    }
-}
-
-/// Whether the drive refuses what is right but for how much memory it takes.
-fn is_too_much(error: &FileError) -> bool {
-    match error {
-        FileError::Io(IoError::Status { status, .. }) => {
-            status.code() == Some(StatusCode::InvalidField)
-        }
-        _ => false,
     }
 }
 
@@ -375,7 +392,7 @@ fn without(all: Extent, part: Extent) -> Extent {
 }
 
 impl StorClient {
-    /// Has the drive find the nearest of an extent; nothing if its file ends before that, or it has no memory for it.
+    /// Has the drive find the nearest of an extent; nothing if its file ends before that.
     async fn nearest_on_drive(
         &self,
         handle: Handle,
@@ -399,10 +416,7 @@ impl StorClient {
             vector.step_with(VectorFunction::Nearest, about, from.clone(), to);
             vector.whole();
         }
-        let computed = match self.vector(&vector).await {
-            Err(error) if is_too_much(&error) => return Ok(None),
-            computed => computed?,
-        };
+        let computed = self.vector(&vector).await?;
         match computed.steps.iter().find_map(|step| step.failed) {
             None => {}
             Some(Errno::ENODATA) => return Ok(None),
@@ -417,12 +431,13 @@ impl StorClient {
         Ok(Some((computed, nearest)))
     }
 
-    /// Has the drive find all of it, part by part; nothing if its file ends before that, or it has no memory for a part.
+    /// Has the drive find all of it, part by part; nothing if its file ends before that, or it refuses a part, or has lately.
     pub(in crate::stor::cache) async fn nearest_past(
         &self,
         handle: Handle,
         extent: Extent,
         query: Query<'_>,
+        refusals: &Refusals,
     ) -> Result<Option<Found>, FileError> {
         query.nearest_of(&[])?;
         let own = OwnQuery::new(query);
@@ -436,7 +451,20 @@ impl StorClient {
             if chunk > DRIVE_BYTES_MAX || !own.is_for(self) {
                 return Ok(None);
             }
-            let Some((_, nearest)) = self.nearest_on_drive(handle, part, &own).await? else {
+            let (cpu, asked) = (&self.inner.cpu, own.asked(chunk));
+            let begun_ns = cpu.now();
+            if !refusals.may_ask(asked, begun_ns) {
+                return Ok(None);
+            }
+            let found_there = match self.nearest_on_drive(handle, part, &own).await {
+                Err(error) if is_refused(&error) => {
+                    refusals.refused(asked, begun_ns, cpu.now());
+                    return Ok(None);
+                }
+                found => found?,
+            };
+            refusals.done(asked);
+            let Some((_, nearest)) = found_there else {
                 return Ok(None);
             };
             found = own.merge(found, nearest, done / own.vector_bytes());
