@@ -10,13 +10,12 @@ use support::{Drive, compiled, text};
 use wharf::files::Serving;
 
 /// Bytes that each process keeps: as many as it likes, or nothing; or it uses the drive's cache too; and what becomes of its writes.
-const CACHES: [&str; 6] = [
+const CACHES: [&str; 5] = [
     "67108864",
     "0",
     "omni:1",
     "67108864,write-through",
     "67108864,write-around",
-    "omni:1,write-around",
 ];
 
 /// Processes of so many threads at the same files, some of which are killed.

@@ -209,7 +209,7 @@ fn random_work_in_all_modes_is_what_one_would_have_done() {
     for (keep, seed) in mixes.into_iter().zip(1..) {
         println!("seed {seed}");
         let mut world = World::keeping(Served::with_cache(256 << 10), keep, seed);
-        for _ in 0..1_000 {
+        for _ in 0..600 {
             world.step();
         }
         world.end();
@@ -246,6 +246,51 @@ fn old_bytes_are_read_without_coherence_and_with_it_never() {
         assert_eq!(one.read(again, 0, 300), all, "{keeping}");
         assert_eq!(other.read(its, 0, 300), all, "{keeping}");
         served_ends(served, [one, other]);
+    }
+}
+
+/// Who appends without coherence hears where: what lies before that is what others have written, and the file is no longer than that.
+#[test]
+fn an_append_without_coherence_shows_what_others_made_of_the_file() {
+    for keeping in MODES.map(incoherent) {
+        for written_before in [1, 5] {
+            let served = Served::new();
+            let (one, other) = (served.keeping(keeping), served.process(0));
+            let (mine, its) = (one.open("/f"), other.open("/f"));
+            let append = |process: &Process, file, byte| {
+                let data = [byte; 100];
+                let written = process.0.write(now_ns(), file, Place::End, &data);
+                block_on(written).unwrap().offset
+            };
+            let mut expected = Vec::new();
+            for round in 0..6 {
+                for n in 1..=written_before {
+                    assert_eq!(append(&one, mine, n), expected.len() as u64, "{keeping}");
+                    expected.extend([n; 100]);
+                }
+                assert_eq!(one.read(mine, 0, 9_000), expected, "{keeping}");
+                if round == 3 {
+                    other.cut(its, 30);
+                    expected.truncate(30);
+                } else {
+                    assert_eq!(append(&other, its, 9), expected.len() as u64);
+                    expected.extend([9; 100]);
+                }
+            }
+            append(&one, mine, 7);
+            expected.extend([7; 100]);
+            let size = one.0.bytes_kept(mine).unwrap_or(expected.len() as u64);
+            assert_eq!(size, expected.len() as u64, "{keeping}");
+            assert_eq!(one.read(mine, 0, 9_000), expected, "{keeping}");
+            // Written behind the end that it knows, which is not the end that there is.
+            append(&other, its, 8);
+            expected.extend([8; 100]);
+            one.write(mine, expected.len() as u64 - 30, &[6; 60]);
+            expected.truncate(expected.len() - 30);
+            expected.extend([6; 60]);
+            assert_eq!(one.read(mine, 0, 9_000), expected, "{keeping}");
+            served_ends(served, [one, other]);
+        }
     }
 }
 
