@@ -344,6 +344,23 @@ fn changes_by_another_process_show_at_once() {
     is_the_same_on_both("changes.c", &COHERENT);
 }
 
+/// Whatever becomes of writes in the cache, and by descriptors of all kinds.
+#[test]
+fn what_a_call_wrote_others_find_when_it_has_returned() {
+    let program = compiled("modes.c");
+    for drive in COHERENT.map(Drive::keeping) {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        let expected = "0 wrong; enough: 1\n";
+        assert_eq!(
+            text(&told.stdout),
+            expected,
+            "{:?}: {told:?}",
+            drive.keeping
+        );
+        drive.check();
+    }
+}
+
 /// A read that begins after another process has written finds that, also beside processes that are stopped and killed.
 #[test]
 fn a_read_after_a_write_has_what_was_written() {
