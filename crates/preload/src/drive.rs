@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use wharf::files::{FileDrive, ImageError, attach_in_time};
+use wharf::files::{FileDrive, ImageError, Keeping, attach_in_time};
 use wharf::store::{StoreError, Turn, Turns};
 use wharf_files::vfs::{At, Service, Start};
 use wharf_files::{By, Caller, Handle, OpenFlags, block_on};
@@ -28,19 +28,15 @@ use crate::table::{self, Open};
 /// The variable of the environment that says what is where: `SOCKET=PLACE`.
 pub(crate) const VARIABLE: &CStr = c"WHARF_DRIVE";
 
-/// The variable that says how many bytes of files each process keeps; with `omni:` before it, the drive's own cache is used too.
+/// The variable that says what each process keeps of files, as [`Keeping`] reads it.
 pub(crate) const CACHE_VARIABLE: &CStr = c"WHARF_CACHE";
-
-/// Bytes of files that a process keeps if nothing is said.
-const CACHE_BYTES: u64 = 64 << 20;
 
 /// What the variables say, in one piece ([`Place`] says why).
 pub(crate) struct Setup {
     socket: [u8; BYTES_MAX],
     socket_bytes: usize,
     pub(crate) place: Place,
-    cache_bytes: u64,
-    is_omni: bool,
+    keeping: Keeping,
 }
 
 static SETUP: OnceLock<Option<Setup>> = OnceLock::new();
@@ -106,15 +102,13 @@ fn read_environment() -> Option<Setup> {
     let mut socket = [0; BYTES_MAX];
     socket.get_mut(..middle)?.copy_from_slice(&bytes[..middle]);
     let said = variable(CACHE_VARIABLE).unwrap_or_default();
-    let omni_bytes = said.strip_prefix(b"omni:");
-    let said = std::str::from_utf8(omni_bytes.unwrap_or(said)).ok();
-    let cache_bytes = said.and_then(|said| said.parse().ok());
+    let said = std::str::from_utf8(said).ok();
+    let keeping = said.and_then(|said| said.parse().ok());
     Some(Setup {
         socket,
         socket_bytes: middle,
         place,
-        cache_bytes: cache_bytes.unwrap_or(CACHE_BYTES),
-        is_omni: omni_bytes.is_some(),
+        keeping: keeping.unwrap_or_default(),
     })
 }
 
@@ -270,10 +264,7 @@ impl Attached {
 
 /// Attaches; waits for a while if as many processes as may use the drive do.
 fn attach(setup: &Setup) -> Result<FileDrive, ImageError> {
-    attach_in_time(|| match setup.is_omni {
-        true => FileDrive::attach_omni(setup.socket(), setup.cache_bytes),
-        false => FileDrive::attach_cached(setup.socket(), setup.cache_bytes),
-    })
+    attach_in_time(|| FileDrive::attach_keeping(setup.socket(), setup.keeping))
 }
 
 /// Why there is no drive, in few words.

@@ -10,8 +10,23 @@ use std::process::{Command, Stdio};
 use support::{Drive, compiled, text};
 use wharf::files::Serving;
 
+/// What a program keeps: up to 64 MiB, or that with the drive's cache; and all that its writes may become.
+const COHERENT: [&str; 5] = [
+    "67108864",
+    "omni:1048576",
+    "67108864,write-through",
+    "67108864,write-around",
+    "omni:1048576,write-through",
+];
+
+/// It keeps that, and is not told of what others write.
+const INCOHERENT: [&str; 2] = [
+    "67108864,coherence=none",
+    "67108864,write-around,coherence=none",
+];
+
 /// What a program prints that does what programs do with files is the same on the machine's own file system and on a drive.
-fn is_the_same_on_both(name: &str) {
+fn is_the_same_on_both(name: &str, kept: &[&'static str]) {
     let program = compiled(name);
     let own = tempfile::tempdir().unwrap();
     let expected = Command::new(program.path())
@@ -20,12 +35,18 @@ fn is_the_same_on_both(name: &str) {
         .unwrap();
     assert!(expected.status.success(), "{expected:?}");
     let expected = text(&expected.stdout);
-    for drive in [Drive::new(), Drive::with_both_caches()] {
+    for drive in kept.iter().map(|kept| Drive::keeping(kept)) {
         let found = drive.run(Command::new(program.path()).arg("/where"));
         assert!(found.status.success(), "{found:?}");
         let found = text(&found.stdout);
         for (number, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
-            assert_eq!(found, expected, "line {} of {name}", number + 1);
+            assert_eq!(
+                found,
+                expected,
+                "line {} of {name}, {:?}",
+                number + 1,
+                drive.keeping
+            );
         }
         assert_eq!(found.lines().count(), expected.lines().count());
         assert!(found.lines().count() > 30, "{found}");
@@ -35,23 +56,23 @@ fn is_the_same_on_both(name: &str) {
 
 #[test]
 fn calls_do_what_the_kernel_does() {
-    is_the_same_on_both("calls.c");
+    is_the_same_on_both("calls.c", &[&COHERENT[..], &INCOHERENT].concat());
 }
 
 #[test]
 fn walks_through_trees_do_what_the_c_librarys_do() {
-    is_the_same_on_both("walks.c");
+    is_the_same_on_both("walks.c", &[&COHERENT[..], &INCOHERENT].concat());
 }
 
 #[test]
 fn asynchronous_reads_and_writes_do_what_the_c_librarys_do() {
-    is_the_same_on_both("aio.c");
+    is_the_same_on_both("aio.c", &[&COHERENT[..], &INCOHERENT].concat());
 }
 
 /// A process that has a file's locks alone grants them to itself, and nobody sees that.
 #[test]
 fn locks_that_a_process_grants_itself_are_the_kernels() {
-    is_the_same_on_both("locks.c");
+    is_the_same_on_both("locks.c", &COHERENT);
 }
 
 /// Of what the C library leaves open: a request outlives its descriptor, and a child of a fork begins anew.
@@ -310,7 +331,7 @@ fn a_child_finds_nothing_of_its_parents_way_to_the_drive() {
 #[test]
 fn a_killed_program_holds_nobody_up() {
     let program = compiled("killed.c");
-    for drive in [Drive::new(), Drive::with_both_caches()] {
+    for drive in COHERENT.map(Drive::keeping) {
         let told = drive.run(Command::new(program.path()).arg("/where"));
         assert_eq!(text(&told.stdout), "40 killed, all written\n", "{told:?}");
         drive.check();
@@ -320,14 +341,31 @@ fn a_killed_program_holds_nobody_up() {
 /// What a process keeps of a file is so, whatever others do to the file.
 #[test]
 fn changes_by_another_process_show_at_once() {
-    is_the_same_on_both("changes.c");
+    is_the_same_on_both("changes.c", &COHERENT);
+}
+
+/// Whatever becomes of writes in the cache, and by descriptors of all kinds.
+#[test]
+fn what_a_call_wrote_others_find_when_it_has_returned() {
+    let program = compiled("modes.c");
+    for drive in COHERENT.map(Drive::keeping) {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        let expected = "0 wrong; enough: 1\n";
+        assert_eq!(
+            text(&told.stdout),
+            expected,
+            "{:?}: {told:?}",
+            drive.keeping
+        );
+        drive.check();
+    }
 }
 
 /// A read that begins after another process has written finds that, also beside processes that are stopped and killed.
 #[test]
 fn a_read_after_a_write_has_what_was_written() {
     let program = compiled("shared.c");
-    for drive in [Drive::new(), Drive::with_both_caches()] {
+    for drive in COHERENT.map(Drive::keeping) {
         for _ in 0..2 {
             let told = drive.run(Command::new(program.path()).arg("/where"));
             assert_eq!(text(&told.stdout), "0 wrong\n", "{told:?}");

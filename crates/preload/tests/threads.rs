@@ -9,8 +9,14 @@ use std::process::Command;
 use support::{Drive, compiled, text};
 use wharf::files::Serving;
 
-/// Bytes that each process keeps: as many as it likes, or nothing; or it uses the drive's cache too.
-const CACHES: [&str; 3] = ["67108864", "0", "omni:1"];
+/// Bytes that each process keeps: as many as it likes, or nothing; or it uses the drive's cache too; and what becomes of its writes.
+const CACHES: [&str; 5] = [
+    "67108864",
+    "0",
+    "omni:1",
+    "67108864,write-through",
+    "67108864,write-around",
+];
 
 /// Processes of so many threads at the same files, some of which are killed.
 fn find_what_any_of_them_wrote(processes: u32, threads: u32, rounds: u32, killed: u32) {

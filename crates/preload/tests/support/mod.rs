@@ -12,8 +12,8 @@ use wharf::files::{NewImage, Server, Serving, check, make};
 pub struct Drive {
     place: tempfile::TempDir,
     server: Option<Server>,
-    /// Whether programs use the drive's cache too.
-    has_both_caches: bool,
+    /// What programs keep, if that is said.
+    pub keeping: Option<&'static str>,
 }
 
 /// A program that was compiled for a test.
@@ -84,12 +84,17 @@ impl Drive {
 
     /// One whose cache programs use beside their own.
     pub fn with_both_caches() -> Drive {
+        Drive::keeping("omni:1048576")
+    }
+
+    /// One of which programs keep what is said.
+    pub fn keeping(keeping: &'static str) -> Drive {
         let mut drive = Drive::served(&Serving {
             processes: 24,
             drive_cache_bytes: 1 << 20,
             ..Serving::default()
         });
-        drive.has_both_caches = true;
+        drive.keeping = Some(keeping);
         drive
     }
 
@@ -107,7 +112,7 @@ impl Drive {
         Drive {
             place,
             server: Some(server),
-            has_both_caches: false,
+            keeping: None,
         }
     }
 
@@ -128,8 +133,8 @@ impl Drive {
         let socket = self.place.path().join("drive.sock");
         found.env("WHARF_DRIVE", format!("{}=/where", socket.display()));
         found.env("LD_PRELOAD", object());
-        if self.has_both_caches {
-            found.env("WHARF_CACHE", "omni:1048576");
+        if let Some(keeping) = self.keeping {
+            found.env("WHARF_CACHE", keeping);
         }
         found
     }

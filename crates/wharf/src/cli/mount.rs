@@ -11,9 +11,9 @@ use signal_hook::iterator::Signals;
 use wharf_files::block_on;
 use wharf_fuse::{MountOptions, asking, mount, unmount};
 
-use super::keeping::Keeping;
+use super::keeping::{self, Modes};
 use super::{Failure, fs, input, print};
-use crate::files::{self, FileDrive, Recorded};
+use crate::files::{self, FileDrive, Keeping, Recorded};
 
 /// What a mount in the background says on its standard output when the directory shows it.
 const READY: &str = "ready";
@@ -32,8 +32,10 @@ pub(super) struct Args {
     read_only: bool,
     /// Memory in which it keeps pages of what another process serves, until others change them: `64MiB`, or `0` for none. With `omni`, or
     /// `omni:64MiB`, it uses the drive's own cache too. Of an image that it has open itself, the system keeps pages.
-    #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = Keeping::said)]
+    #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = keeping::said)]
     cache: Keeping,
+    #[command(flatten)]
+    modes: Modes,
     /// Writes what the file system is asked to a new file, as a trace of operations on files that `wharf compare` replays.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -47,6 +49,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let keeping = args.modes.of(args.cache)?;
     if !args.directory.is_dir() {
         return Err(input(format!(
             "{}: is no directory: make it first",
@@ -60,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     match args.background {
         true => in_background(args),
-        false => serve(args),
+        false => serve(args, keeping),
     }
 }
 
@@ -70,7 +73,7 @@ type Served = FileDrive;
 /// What the thread of the file system ended with, which the system's errors cannot tell.
 type Failed = Arc<Mutex<Option<Failure>>>;
 
-fn serve(args: &Args) -> Result<(), Failure> {
+fn serve(args: &Args, keeping: Keeping) -> Result<(), Failure> {
     let options = MountOptions {
         source: args.image.display().to_string(),
         allows_other: args.allow_other,
@@ -80,9 +83,8 @@ fn serve(args: &Args) -> Result<(), Failure> {
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(input)?;
     let failed = Failed::default();
     let (image, tell, record) = (args.image.clone(), failed.clone(), args.record.clone());
-    let cache = args.cache;
     let opened = move |image: &Path| match files::is_socket(image) {
-        true => cache.attach(image),
+        true => keeping::attach(keeping, image),
         false => files::open(image),
     };
     let open = move || match opened(&image) {
@@ -196,6 +198,7 @@ fn in_background(args: &Args) -> Result<(), Failure> {
         .args(args.allow_other.then_some("--allow-other"))
         .args(args.read_only.then_some("--read-only"))
         .args(["--cache", &args.cache.to_string()])
+        .args(args.modes.words())
         .args(
             args.record
                 .iter()

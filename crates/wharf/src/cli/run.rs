@@ -11,11 +11,11 @@ use std::process::{Child, Command, ExitStatus};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::keeping::{Keeping, drive_cache};
+use super::keeping::{self, Modes, drive_cache};
 use super::values::count;
 use super::{Failure, fs, input};
 use crate::audit::{Audit, Report};
-use crate::files::{FileDrive, Server, Serving, is_socket};
+use crate::files::{FileDrive, Keeping, Server, Serving, is_socket};
 
 /// The shared object that goes before the program's C library.
 const OBJECT: &str = "libwharf_preload.so";
@@ -45,8 +45,10 @@ pub(super) struct Args {
     processes_max: u32,
     /// Memory in which each process keeps what it reads of files, until others change it: `64MiB`, or `0` for none. With `omni`, or
     /// `omni:64MiB`, it uses the drive's own cache too (OmniCache): of what it wants a part of a page, only those bytes move.
-    #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = Keeping::said)]
+    #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = keeping::said)]
     cache: Keeping,
+    #[command(flatten)]
+    modes: Modes,
     /// Memory for the drive's own cache, where an image is named, with `--cache omni`.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = drive_cache)]
     drive_cache: u64,
@@ -71,6 +73,7 @@ enum Format {
 /// Runs the command; gives the program's exit code.
 pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let (source, place) = split(&args.drive)?;
+    let keeping = args.modes.of(args.cache)?;
     let object = object()?;
     // Before any thread starts: a signal that comes early is not lost.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT]).map_err(input)?;
@@ -88,7 +91,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let socket = std::path::absolute(socket).map_err(input)?;
     if is_socket && args.cache.is_omni {
         // Before the program starts, which would be told by an error of its first call.
-        let ended = args.cache.attach(&socket).and_then(FileDrive::end);
+        let ended = keeping::attach(keeping, &socket).and_then(FileDrive::end);
         ended.map_err(|error| fs::failure(&socket, &error))?;
     }
     let told = [socket.as_os_str().as_bytes(), b"=", place.as_bytes()].concat();
@@ -97,7 +100,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         .args(&args.program[1..])
         .env("LD_PRELOAD", before(&object))
         .env("WHARF_DRIVE", OsStr::from_bytes(&told))
-        .env("WHARF_CACHE", args.cache.to_string());
+        .env("WHARF_CACHE", keeping.to_string());
     let watched = match args.audit {
         None => None,
         Some(format) => Some(Watched::begin(format, Path::new(&place), &object)?),

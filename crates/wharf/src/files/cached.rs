@@ -6,10 +6,12 @@ use std::path::Path;
 use rustix::time::{ClockId, clock_gettime};
 use wharf_files::vfs::{At, Opened, Target};
 use wharf_files::{Attributes, By, Errno, FileError, Handle, OpenFlags, Place, Written};
+use wharf_host::stor::Leased;
 
 use super::ImageError;
 use super::cache::{Answer, Cache, CacheCounts, Part, Question, Step};
 use super::drive::FileDrive;
+use super::keeping::Keeping;
 use crate::store::Client;
 
 /// The host's side of a command.
@@ -39,14 +41,7 @@ impl FileDrive {
     /// # Errors
     /// As [`FileDrive::attach`].
     pub fn attach_cached(socket: &Path, bytes: u64) -> Result<FileDrive, ImageError> {
-        let client = Client::attach(socket)?;
-        let words = match bytes {
-            0 => None,
-            _ => Some(client.lease_pages()?),
-        };
-        let mut drive = FileDrive::over_attached(client, socket)?;
-        drive.kept.cache = words.map(|words| RefCell::new(Cache::new(bytes, &words)));
-        Ok(drive)
+        FileDrive::attach_keeping(socket, Keeping::of_bytes(bytes))
     }
 
     /// The same, and it uses the drive's own cache too (OmniCache, FAST 2024): of what it wants a part of a page, only those bytes come,
@@ -55,13 +50,29 @@ impl FileDrive {
     /// # Errors
     /// As [`FileDrive::attach`]; if the drive has no such cache.
     pub fn attach_omni(socket: &Path, bytes: u64) -> Result<FileDrive, ImageError> {
-        let mut drive = FileDrive::attach_cached(socket, bytes)?;
-        if !drive.has_cache() {
+        let keeping = Keeping {
+            is_omni: true,
+            ..Keeping::of_bytes(bytes)
+        };
+        FileDrive::attach_keeping(socket, keeping)
+    }
+
+    /// A drive that another process serves at a socket, of whose files this process keeps what it is told to.
+    ///
+    /// # Errors
+    /// As [`FileDrive::attach`]; if it is to use the drive's own cache, and that has none.
+    pub fn attach_keeping(socket: &Path, keeping: Keeping) -> Result<FileDrive, ImageError> {
+        let client = Client::attach(socket)?;
+        let words = match keeping.bytes {
+            0 => None,
+            _ => Some(client.lease_pages()?),
+        };
+        let mut drive = FileDrive::over_attached(client, socket)?;
+        if keeping.is_omni && !drive.has_cache() {
             drive.end()?;
             return Err(ImageError::NoDriveCache);
         }
-        let cache = drive.kept.cache.take();
-        drive.kept.cache = cache.map(|cache| RefCell::new(cache.into_inner().with_near()));
+        drive.kept.cache = words.map(|words| RefCell::new(Cache::new(keeping, &words)));
         Ok(drive)
     }
 
@@ -107,7 +118,7 @@ impl FileDrive {
         place: Place,
         data: &[u8],
     ) -> Result<Option<Written>, FileError> {
-        let Some(cache) = self.usable() else {
+        let Some(cache) = self.usable().filter(|cache| cache.borrow().writes_back()) else {
             return Ok(None);
         };
         let written = self.write_kept(handle, place, data);
@@ -135,6 +146,10 @@ impl FileDrive {
         let answer = *lease.as_ref().unwrap_or(&0);
         cache.borrow_mut().may_write(wanted, answer);
         lease?;
+        if !cache.borrow().is_coherent() {
+            // What was known of the file is from before.
+            self.look_for_lease(cache, handle)?;
+        }
         Ok(self.write_kept(handle, place, data))
     }
 
@@ -165,7 +180,7 @@ impl FileDrive {
         Some(cache)
     }
 
-    /// Asks for a lease of an open file; gives its attributes, or none if it was not asked.
+    /// Asks for a lease of an open file, or for its attributes alone without coherence; gives these, or none if it was not asked.
     fn lease(
         &self,
         cache: &RefCell<Cache>,
@@ -175,7 +190,18 @@ impl FileDrive {
             return Ok(None);
         };
         let asked = self.ask_of(Target::Handle(handle));
-        let answer = self.done(self.client().lease(handle, word));
+        let is_coherent = cache.borrow().is_coherent();
+        let answer = match is_coherent {
+            true => self.done(self.client().lease(handle, word)),
+            false => {
+                let found = self.done(self.client().stat(Target::Handle(handle)));
+                // Any number but 0: nobody looks for it.
+                found.map(|attributes| Leased {
+                    lease: 1,
+                    attributes,
+                })
+            }
+        };
         if let Ok(answer) = &answer {
             cache.borrow_mut().answered(handle, answer, asked);
         }
@@ -472,12 +498,13 @@ impl FileDrive {
     pub(super) fn done_to_write(
         &self,
         handle: Handle,
-        data: &[u8],
+        (place, data): (Place, &[u8]),
         future: impl Command<Written>,
     ) -> Result<Written, FileError> {
+        let at_end = place == Place::End || self.appends(handle);
         self.done_to(self.part(handle), future, |cache, ended| match ended {
             Ok(Written { offset, bytes }) if *bytes == data.len() as u64 => {
-                cache.written(handle, *offset, data);
+                cache.written(handle, at_end, *offset, data);
             }
             // Nobody knows of the rest what has become of it.
             _ => cache.changed(handle),

@@ -29,6 +29,8 @@ pub struct FileDrive {
     client: Client<Stor>,
     /// Commands that are under way: more than one, where threads have them side by side.
     under_way: Cell<u32>,
+    /// How many there were.
+    asked: Cell<u64>,
     pub(super) root: u64,
     /// Handles by which all writes are at the end.
     pub(super) appending: RefCell<BTreeSet<Handle>>,
@@ -132,6 +134,7 @@ impl FileDrive {
             recent: RefCell::new(files),
             client,
             under_way: Cell::new(0),
+            asked: Cell::new(0),
             root: root.number,
             appending: RefCell::default(),
             recovered: log.as_ref().map(recovered).unwrap_or_default(),
@@ -217,10 +220,16 @@ impl FileDrive {
     /// That of the answer; `EIO` if the process that serves the drive is gone, a millisecond after that or a quarter of the time waited so
     /// far, up to 100 ms.
     pub(super) fn done<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
+        self.asked.update(|count| count + 1);
         self.under_way.update(|count| count + 1);
         let done = done(&self.client, future);
         self.under_way.update(|count| count - 1);
         done
+    }
+
+    /// How often the drive was asked for anything: each time by one command, but for more bytes than one moves.
+    pub fn asked(&self) -> u64 {
+        self.asked.get()
     }
 
     /// Whether no thread has a command under way.

@@ -29,6 +29,7 @@
 //! | `image.rs` | making, opening, checking an image |
 //! | `drive.rs` | a drive that runs a file system: on this thread, or in another process |
 //! | `identity.rs` | who this process is, for a drive in another process |
+//! | `keeping.rs` | how much a process keeps of files of a drive in another process, and how |
 //! | `cached.rs`, `cache/` | what a process keeps of files of a drive in another process |
 //! | `near.rs` | what it has the drive keep in its own memory |
 //! | `server.rs` | a drive that this process serves to others |
@@ -52,6 +53,7 @@ mod drive;
 mod file;
 mod identity;
 mod image;
+mod keeping;
 mod locks;
 mod mount;
 mod near;
@@ -74,6 +76,7 @@ pub use drive::FileDrive;
 pub use file::File;
 pub(crate) use image::is_socket;
 pub use image::{Checked, NewImage, check, make, open};
+pub use keeping::{Coherence, Keeping, WriteMode};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};
 pub use server::{Server, Serving};

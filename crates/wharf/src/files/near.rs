@@ -52,7 +52,7 @@ impl FileDrive {
         }
         self.make_room(cache);
         let bytes = offset..offset + data.len() as u64;
-        let written = self.done_to_write(handle, data, async {
+        let written = self.done_to_write(handle, (place, data), async {
             let found = client.write_near(handle, offset, data).await?;
             cache.borrow_mut().note_near(handle, bytes, (found, true));
             Ok(Written {

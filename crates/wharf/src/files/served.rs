@@ -236,7 +236,7 @@ impl Service for FileDrive {
             Place::End => &data[..data.len().min(client.bytes_max())],
             Place::At(_) => data,
         };
-        self.done_to_write(handle, data, async {
+        self.done_to_write(handle, (place, data), async {
             match place {
                 Place::End => Ok(Written {
                     offset: client.append(handle, data).await?,

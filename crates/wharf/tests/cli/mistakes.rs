@@ -34,6 +34,20 @@ fn each_wrong_name_is_told_in_one_line() {
              indexless, ideal, improved-lru, lru, fifo, opencas, through, direct-disk, ext4-model, ext4-scale, nova, stor, omni, all)",
         ),
         (
+            &[
+                "run",
+                "--drive",
+                "a=/b",
+                "--cache",
+                "0",
+                "--coherence",
+                "none",
+                "--",
+                "true",
+            ],
+            "--cache 0: there is no cache that --cache-mode or --coherence could be of",
+        ),
+        (
             &["compare", "--drive", "scalla"],
             "no drive preset 'scalla', the nearest is 'scala': presets are optane, pmem, scala, \
              scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc, hdd, hdd-small, and a file's name ends in .toml",

@@ -134,6 +134,22 @@ fn help_names_every_option_and_exit_code() {
     );
     for (command, options) in [
         (
+            &["run", "--help"][..],
+            &[
+                "--drive ",
+                "--cache ",
+                "--cache-mode ",
+                "--coherence ",
+                "--drive-cache ",
+                "--audit",
+                "write-back",
+                "write-through",
+                "write-around",
+                "OLD DATA",
+            ][..],
+        ),
+        (&["mount", "--help"], &["--cache-mode ", "--coherence "]),
+        (
             &["trace", "stat", "--help"][..],
             &["--json", "--no-reuse", "--format"][..],
         ),

@@ -15,20 +15,22 @@ use crate::served::Serving;
 /// whether that was old, had been set back (as `rsync --times` does, and `touch -r`).
 #[test]
 fn a_mount_shows_what_another_process_wrote_who_set_the_time_back() {
-    shows_what_another_process_wrote("64MiB");
+    shows_what_another_process_wrote(&["--cache", "64MiB"]);
 }
 
 /// What it keeps it keeps under leases, or in the drive's memory: nobody finds anything old either way.
 #[test]
 fn a_mount_shows_what_another_process_wrote_whatever_it_keeps() {
-    shows_what_another_process_wrote("0");
-    shows_what_another_process_wrote("omni:1MiB");
+    shows_what_another_process_wrote(&["--cache", "0"]);
+    shows_what_another_process_wrote(&["--cache", "omni:1MiB"]);
+    shows_what_another_process_wrote(&["--cache-mode", "write-through"]);
+    shows_what_another_process_wrote(&["--cache-mode", "write-around"]);
 }
 
-fn shows_what_another_process_wrote(cache: &str) {
+fn shows_what_another_process_wrote(keeping: &[&str]) {
     let place = with_image();
     let serving = Serving::start(&place, &["--drive-cache", "1MiB"]);
-    let Some(mount) = mounted_with(&place, "drive.sock", &["--cache", cache]) else {
+    let Some(mount) = mounted_with(&place, "drive.sock", keeping) else {
         return;
     };
     let path = mount.directory().join("file");

@@ -2,13 +2,14 @@
 
 mod compute;
 mod locks;
+mod modes;
 mod near;
 #[path = "../support/served.rs"]
 mod served;
 mod writes;
 
 use served::Served;
-use wharf::files::{CacheCounts, FileDrive, OpenFlags, Serving, now_ns};
+use wharf::files::{CacheCounts, FileDrive, Keeping, OpenFlags, Serving, now_ns};
 use wharf_files::vfs::{Access, At, Service, Start, Target};
 use wharf_files::{Allocate, By, Caller, Handle, Place, block_on};
 
@@ -30,12 +31,25 @@ impl Served {
 
     /// A process that keeps so many bytes.
     fn process(&self, cache_bytes: u64) -> Process {
-        Process(FileDrive::attach_cached(&self.socket(), cache_bytes).unwrap())
+        self.keeping(Keeping::of_bytes(cache_bytes))
     }
 
     /// The same, which uses the drive's cache too.
     fn both(&self, cache_bytes: u64) -> Process {
-        Process(FileDrive::attach_omni(&self.socket(), cache_bytes).unwrap())
+        self.keeping(omni(cache_bytes))
+    }
+
+    /// A process that keeps what it is told to.
+    fn keeping(&self, keeping: Keeping) -> Process {
+        Process(FileDrive::attach_keeping(&self.socket(), keeping).unwrap())
+    }
+}
+
+/// Both caches.
+fn omni(bytes: u64) -> Keeping {
+    Keeping {
+        is_omni: true,
+        ..Keeping::of_bytes(bytes)
     }
 }
 

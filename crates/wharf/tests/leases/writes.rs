@@ -101,8 +101,8 @@ fn a_process_that_is_gone_has_lost_nothing() {
 /// What several processes do to some files, and what is in them then.
 pub(super) struct World {
     served: Served,
-    /// Whether all but one use the drive's cache too.
-    has_near: bool,
+    /// What each process keeps.
+    keep: [Keeping; PROCESSES],
     processes: Vec<(Process, Vec<Handle>)>,
     files: Vec<Vec<u8>>,
     numbers: Numbers,
@@ -112,36 +112,35 @@ pub(super) struct World {
 }
 
 const FILES: usize = 3;
-const PROCESSES: usize = 3;
+pub(super) const PROCESSES: usize = 3;
 
 fn name(file: usize) -> String {
     format!("/f{file}")
 }
 
-fn newcomer(served: &Served, has_near: bool) -> (Process, Vec<Handle>) {
-    let process = match has_near {
-        true => served.both(1 << 20),
-        false => served.process(1 << 20),
-    };
+fn newcomer(served: &Served, keeping: Keeping) -> (Process, Vec<Handle>) {
+    let process = served.keeping(keeping);
     let handles = (0..FILES).map(|file| process.open(&name(file))).collect();
     (process, handles)
 }
 
 impl World {
     fn new(seed: u64) -> World {
-        World::made(Served::new(), false, seed)
+        World::keeping(Served::new(), [Keeping::of_bytes(1 << 20); PROCESSES], seed)
     }
 
     /// With a drive that has a cache.
     pub(super) fn of(served: Served, seed: u64) -> World {
-        World::made(served, true, seed)
+        let (own, both) = (Keeping::of_bytes(1 << 20), omni(1 << 20));
+        World::keeping(served, [own, both, both], seed)
     }
 
-    fn made(served: Served, has_near: bool, seed: u64) -> World {
-        let new = |who| newcomer(&served, has_near && who > 0);
-        let processes = (0..PROCESSES).map(new).collect();
+    /// With processes that keep what they are told to.
+    pub(super) fn keeping(served: Served, keep: [Keeping; PROCESSES], seed: u64) -> World {
+        let new = |keeping| newcomer(&served, keeping);
+        let processes = keep.into_iter().map(new).collect();
         World {
-            has_near,
+            keep,
             near: 0,
             served,
             processes,
@@ -206,7 +205,7 @@ impl World {
             }
             _ => {
                 self.kept += process.counts().writes;
-                let new = newcomer(&self.served, self.has_near && who > 0);
+                let new = newcomer(&self.served, self.keep[who]);
                 let (gone, _) = std::mem::replace(&mut self.processes[who], new);
                 gone.0.abandon();
             }
@@ -221,7 +220,7 @@ impl World {
             mut kept,
             ..
         } = self;
-        let (last, handles) = newcomer(&served, false);
+        let (last, handles) = newcomer(&served, Keeping::of_bytes(1 << 20));
         for (which, file) in files.iter().enumerate() {
             assert!(last.read(handles[which], 0, file.len() + 1) == *file);
         }

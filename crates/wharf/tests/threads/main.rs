@@ -33,7 +33,9 @@ impl Served {
 }
 
 /// How a process attaches to a drive: it keeps nothing, keeps so many bytes, or uses the drive's cache too.
-type Way = fn(&Path, u64) -> Result<FileDrive, ImageError>;
+type Way = fn(&Path, u64) -> Attached;
+
+type Attached = Result<FileDrive, ImageError>;
 
 const WAYS: [Way; 3] = [
     |socket, _| FileDrive::attach(socket),
@@ -51,7 +53,7 @@ struct Process {
 unsafe impl Sync for Process {}
 
 impl Process {
-    fn of(served: &Served, way: Way, cache_bytes: u64) -> Process {
+    fn of(served: &Served, way: impl Fn(&Path, u64) -> Attached, cache_bytes: u64) -> Process {
         let drive = way(&served.socket(), cache_bytes).unwrap();
         let turns = Box::leak(Box::new(Turns::new()));
         drive.share_among_threads(turns);

@@ -12,6 +12,9 @@ const CHUNK_FRAMES: usize = 16;
 /// found again, and leaves by the clock.
 pub(super) type Key = (u64, u64);
 
+/// What is in a frame without a page: of no version.
+const NOTHING: Key = (0, 0);
+
 type Page = [u8; PAGE];
 
 /// A page that begins where one of memory does: what lies in one line of a file's page lies in one line of the processor's.
@@ -72,6 +75,13 @@ impl Frames {
         self.page(frame)
     }
 
+    /// Drops a page, if it is here; its frame is taken when the hand comes there.
+    pub(super) fn remove(&mut self, key: Key) {
+        if let Some(frame) = self.places.remove(&key) {
+            self.held[frame as usize] = (NOTHING, false);
+        }
+    }
+
     #[inline]
     fn page(&mut self, frame: usize) -> &mut Page {
         &mut self.chunks[frame / CHUNK_FRAMES][frame % CHUNK_FRAMES].0
@@ -85,7 +95,7 @@ impl Frames {
                 let zeros = vec![Frame([0; PAGE]); CHUNK_FRAMES];
                 self.chunks.push(zeros.into_boxed_slice());
             }
-            self.held.push(((0, 0), false));
+            self.held.push((NOTHING, false));
             return frame;
         }
         loop {
@@ -125,5 +135,17 @@ mod tests {
         // The same page again takes no frame of another.
         frames.put((2, 399))[7] = 9;
         assert_eq!(frames.places.len(), 300);
+        // One that was dropped and came again elsewhere stays when the hand comes to where it was.
+        for round in 0..3_u64 {
+            frames.remove((2, 399));
+            assert_eq!(frames.get((2, 399)), None);
+            frames.put((2, 399))[7] = 10;
+            for page in 0..299 {
+                frames.put((3 + round, page))[7] = 11;
+                assert_eq!(frames.get((2, 399)).unwrap()[7], 10);
+            }
+        }
+        frames.remove((9, 9));
+        assert!(frames.places.len() <= 300);
     }
 }

@@ -5,6 +5,7 @@ use wharf_files::Attributes;
 use wharf_host::stor::Leased;
 use wharf_wire::dma::{DmaRegion, DmaWord, PAGE_WORDS};
 
+use super::super::keeping::Coherence;
 use super::ahead::Ahead;
 use super::pause::Pause;
 
@@ -41,6 +42,7 @@ impl Known {
 /// See the [module](self). There are as many as there are words.
 pub(super) struct Files {
     words: Vec<(DmaWord, u64)>,
+    pub(super) coherence: Coherence,
     files: Vec<Known>,
     places: FxHashMap<u64, u16>,
     hand: usize,
@@ -49,9 +51,10 @@ pub(super) struct Files {
 
 impl Files {
     /// None yet, with the words of a page.
-    pub(super) fn new(words: &DmaRegion) -> Files {
+    pub(super) fn new(words: &DmaRegion, coherence: Coherence) -> Files {
         Files {
             words: (0..FILES_MAX).map(|index| words.word(index)).collect(),
+            coherence,
             files: Vec::new(),
             places: FxHashMap::default(),
             hand: 0,
@@ -95,12 +98,16 @@ impl Files {
         &mut self.files[usize::from(place)]
     }
 
-    /// The file at a place, if it is this one and has a lease now.
+    /// The file at a place, if it is this one and has a lease now; without coherence, if anything was asked of it.
     #[inline]
     pub(super) fn valid(&mut self, place: u16, number: u64) -> Option<&mut Known> {
         let file = self.files.get_mut(usize::from(place))?;
         let (word, _) = &self.words[usize::from(place)];
-        (file.number == number && file.lease != 0 && word.look() == file.lease).then_some(file)
+        let is_so = match self.coherence {
+            Coherence::Leases => word.look() == file.lease,
+            Coherence::None => true,
+        };
+        (file.number == number && file.lease != 0 && is_so).then_some(file)
     }
 
     /// The address of the word by which a lease of the file is to be asked for; none if it is no time for that: others change
@@ -125,6 +132,20 @@ impl Files {
         file.bytes = answer.attributes.bytes;
         file.attributes = Some(answer.attributes);
         file.is_used = false;
+    }
+
+    /// The attributes of a file were asked for just now.
+    pub(super) fn learn(&mut self, place: u16, found: &Attributes) {
+        self.versions += 1;
+        let (version, coherence) = (self.versions, self.coherence);
+        let Some(file) = self.valid(place, found.number) else {
+            return;
+        };
+        file.attributes = Some(*found);
+        if coherence == Coherence::None && file.bytes != found.bytes {
+            // Others have changed it: its pages are forgotten.
+            (file.version, file.bytes) = (version, found.bytes);
+        }
     }
 
     /// This process has changed a file in a way that is not followed here: what is known of its bytes is forgotten.

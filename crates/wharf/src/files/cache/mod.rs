@@ -13,7 +13,8 @@
 //! 3. Without a lease it is asked for one. If there is none, the read is a command like any other.
 //! 4. What this process writes goes to the pages here, and to memory from which the drive takes it before anybody else sees the file
 //!    (`writes.rs`), if it has a lease to write; else to the drive at once, by a command. If the process is killed the drive takes it all the
-//!    same: nothing is lost that it was told was written. Its own changes do not end its leases.
+//!    same: nothing is lost that it was told was written. Its own changes do not end its leases. In the other modes of writes
+//!    ([`WriteMode`]) all go to the drive at once, and the pages here are replaced, or dropped, when that has ended.
 //!
 //! What is promised, and why: operations of all processes are as if each took effect at one instant between its beginning and
 //! its end (a read or a write of several pages: each page). For a read of what is kept this is the instant of the
@@ -21,6 +22,9 @@
 //! ended before the read began, whoever knows that (by a pipe, by memory, by the clock) has it from after the completion, which the drive released after it had
 //! written 0: the look finds 0. One look is enough: the pages are this process's own memory, used by one thread at a time (`turns.rs` of the store), and what the drive
 //! tells while they are copied is of changes that take effect after the look. The word is looked at again only for what comes by a command.
+//!
+//! Without coherence ([`Coherence::None`]) nobody looks at words, and attributes are asked for in place of a lease: what is kept may be older than what
+//! others have written. What this process writes is right all the same: a lease to write there is as ever, and nothing from before it is used under it.
 //!
 //! What others change and `accessed_ns` and `stored_bytes` alone tell of may show later.
 //!
@@ -57,6 +61,7 @@ use wharf_host::stor::{Leased, LockRequest};
 use wharf_wire::dma::DmaRegion;
 use wharf_wire::file::write_area;
 
+use super::keeping::{Coherence, Keeping, WriteMode};
 use frames::{Frames, PAGE};
 pub(super) use granted::Change;
 use granted::{Granted, May};
@@ -71,6 +76,7 @@ use writes::{Asked, Writes};
 pub(super) struct Cache {
     files: Files,
     frames: Frames,
+    mode: WriteMode,
     writes: Writes,
     locks: Granted,
     pub(super) names: Names,
@@ -165,17 +171,18 @@ pub(super) enum Step {
 }
 
 impl Cache {
-    /// Keeps up to `bytes` bytes of files, is told of changes by the words of the first of these pages, and writes to the next ones; its
+    /// Keeps files as it is told, hears of changes by the words of the first of these pages, and writes to the next ones; its
     /// locks are in the last ones.
-    pub(super) fn new(bytes: u64, words: &DmaRegion) -> Cache {
+    pub(super) fn new(keeping: Keeping, words: &DmaRegion) -> Cache {
         Cache {
-            files: Files::new(words),
+            files: Files::new(words, keeping.coherence),
+            mode: keeping.writes,
             writes: Writes::new(words, 1),
             locks: Granted::new(words, 1 + write_area::AREA_PAGES),
-            frames: Frames::new(((bytes / PAGE as u64) as usize).max(256)),
+            frames: Frames::new(((keeping.bytes / PAGE as u64) as usize).max(256)),
             names: Names::new(words.word(FILES_MAX)),
             together: Together::default(),
-            near: None,
+            near: keeping.is_omni.then(Near::default),
             opened: Vec::new(),
             counts: CacheCounts::default(),
         }
@@ -183,6 +190,16 @@ impl Cache {
 
     pub(super) fn counts(&self) -> CacheCounts {
         self.counts
+    }
+
+    /// Whether nothing is used that others may have changed.
+    pub(super) fn is_coherent(&self) -> bool {
+        self.files.coherence == Coherence::Leases
+    }
+
+    /// Whether the drive takes writes later.
+    pub(super) fn writes_back(&self) -> bool {
+        self.mode == WriteMode::WriteBack
     }
 
     /// Something was opened; its attributes were asked for then.
@@ -207,10 +224,8 @@ impl Cache {
             number: found.number,
         };
         // The drive was asked while the lease lasted.
-        if self.together.is_so(asked)
-            && let Some(file) = self.files.valid(place, found.number)
-        {
-            file.attributes = Some(*found);
+        if self.together.is_so(asked) {
+            self.files.learn(place, found);
         }
     }
 
@@ -329,7 +344,7 @@ impl Cache {
         let Some(open) = self.open(handle) else {
             return;
         };
-        self.counts.leases += u64::from(answer.lease != 0);
+        self.counts.leases += u64::from(answer.lease != 0 && self.is_coherent());
         // Another file may have its place by now.
         let has_place = self.files.place(open.number) == Some(open.place);
         if answer.attributes.number == open.number && has_place {
@@ -396,9 +411,8 @@ impl Cache {
     pub(super) fn learn_of(&mut self, found: &Attributes, asked: Question) {
         if self.together.is_so(asked)
             && let Some(place) = self.files.place(found.number)
-            && let Some(file) = self.files.valid(place, found.number)
         {
-            file.attributes = Some(*found);
+            self.files.learn(place, found);
         }
     }
 
@@ -418,9 +432,8 @@ impl Cache {
     pub(super) fn learn(&mut self, handle: Handle, found: &Attributes, asked: Question) {
         if self.together.is_so(asked)
             && let Some(open) = self.open(handle)
-            && let Some(file) = self.files.valid(open.place, open.number)
         {
-            file.attributes = Some(*found);
+            self.files.learn(open.place, found);
         }
     }
 
@@ -453,6 +466,12 @@ impl Cache {
             && let Some(near) = &mut self.near
         {
             near.forget(wanted.number);
+        }
+        if lease != 0 && !self.is_coherent() {
+            // Under it nobody else changes the file. What is known from before may be old, and would be written back with what
+            // is written beside it.
+            self.together.note(Part::File(wanted.number));
+            self.files.forget(wanted.number);
         }
     }
 
@@ -533,8 +552,8 @@ impl Cache {
         Some(is_free)
     }
 
-    /// The drive has written bytes of a file for this process.
-    pub(super) fn written(&mut self, handle: Handle, offset: u64, data: &[u8]) {
+    /// The drive has written bytes of a file for this process, wherever its end was or not.
+    pub(super) fn written(&mut self, handle: Handle, at_end: bool, offset: u64, data: &[u8]) {
         let Some(open) = self.open(handle) else {
             return;
         };
@@ -543,10 +562,25 @@ impl Cache {
             return self.files.forget(open.number);
         }
         let place = self.files.place(open.number);
+        let is_coherent = self.is_coherent();
         let file = place.and_then(|place| self.files.valid(place, open.number));
-        if let Some(file) = file.filter(|_| !data.is_empty()) {
-            file.attributes = None;
-            put(file, &mut self.frames, offset, data);
+        let Some(file) = file.filter(|_| !data.is_empty()) else {
+            return;
+        };
+        // Others may have made it longer or shorter, and nothing is known of what lies between.
+        let is_as_known = match at_end {
+            true => offset == file.bytes,
+            false => offset <= file.bytes,
+        };
+        if !is_coherent && !is_as_known {
+            return self.files.forget(open.number);
+        }
+        file.attributes = None;
+        match self.mode {
+            WriteMode::WriteBack | WriteMode::WriteThrough => {
+                put(file, &mut self.frames, offset, data);
+            }
+            WriteMode::WriteAround => drop_pages(file, &mut self.frames, offset, data.len()),
         }
     }
 
@@ -570,6 +604,15 @@ impl Cache {
     /// It has changed attributes of it knows not which file.
     pub(super) fn forget_attributes(&mut self) {
         self.files.forget_attributes();
+    }
+}
+
+/// Drops the pages of bytes that were written to a file, and makes it as long as that.
+fn drop_pages(file: &mut Known, frames: &mut Frames, offset: u64, bytes: usize) {
+    let end = offset + bytes as u64;
+    file.bytes = file.bytes.max(end);
+    for page in offset / PAGE as u64..end.div_ceil(PAGE as u64) {
+        frames.remove((file.version, page));
     }
 }
 

@@ -8,7 +8,9 @@ use wharf_host::stor::Leased;
 use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES};
 use wharf_wire::file::{lock_area, write_area};
 
+use super::super::keeping::Keeping;
 use super::leased::FILES_MAX;
+use super::near::Near;
 use super::{Answer, Cache};
 
 const FILE: Handle = Handle {
@@ -37,7 +39,7 @@ fn with_a_file() -> (Cache, DmaRegion, Arc<DmaSpace>) {
     let space = DmaSpace::new(PAGE_BYTES);
     let pages = 1 + write_area::AREA_PAGES + lock_area::AREA_PAGES;
     let words = space.register_whole(pages).unwrap();
-    let mut cache = Cache::new(1 << 20, &words);
+    let mut cache = Cache::new(Keeping::of_bytes(1 << 20), &words);
     let asked = cache.together.ask(None);
     cache.opened(FILE, &of_bytes(0), OpenFlags::READ, asked);
     cache.together.answered(asked);
@@ -118,9 +120,8 @@ fn a_name_from_before_a_lease_of_names_is_not_kept_under_it() {
 #[test]
 fn pages_that_are_leaving_leave_before_the_last_handle_is_closed() {
     for (is_leaving, has_left) in [(false, true), (true, true), (true, false)] {
-        let (cache, _words, _space) = with_a_file();
-        let mut cache = cache.with_near();
-        let near = cache.near.as_mut().unwrap();
+        let (mut cache, _words, _space) = with_a_file();
+        let near = cache.near.insert(Near::default());
         near.add(77, &(3..4));
         near.note_full();
         for nth in 0.. {

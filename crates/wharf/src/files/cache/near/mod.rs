@@ -83,14 +83,6 @@ pub(super) fn near_bytes(
 }
 
 impl Cache {
-    /// The same, with the drive's cache.
-    pub(in crate::files) fn with_near(self) -> Cache {
-        Cache {
-            near: Some(Near::default()),
-            ..self
-        }
-    }
-
     /// Whether this process uses it.
     pub(in crate::files) fn has_near(&self) -> bool {
         self.near.is_some()
