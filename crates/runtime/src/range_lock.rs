@@ -31,18 +31,30 @@ const GRANULE_SHIFT: u32 = 8;
 /// Number of buckets, as a power of two.
 const BUCKETS_SHIFT: u32 = if cfg!(loom) { 1 } else { 10 };
 
+/// What of a range lies in a granule; `S` names whoever is to be woken.
 #[derive(Clone, Copy)]
-struct Part {
+struct Part<S> {
     first: u64,
     last: u64,
     id: u64,
     is_shared: bool,
-    sleeper: Sleeper,
+    sleeper: S,
 }
 
-impl Part {
+impl<S> Part<S> {
+    /// What of the range from `first` to `last` lies in a granule.
+    fn of(granule: u64, (first, last): (u64, u64), locker: &Locker, sleeper: S) -> Part<S> {
+        Part {
+            first: first.max(granule << GRANULE_SHIFT),
+            last: last.min(((granule + 1) << GRANULE_SHIFT) - 1),
+            id: locker.id,
+            is_shared: locker.is_shared,
+            sleeper,
+        }
+    }
+
     /// Whether one of the two keeps the other out.
-    fn excludes(&self, other: &Part) -> bool {
+    fn excludes(&self, other: &Part<S>) -> bool {
         let overlap = self.first <= other.last && other.first <= self.last;
         overlap && !(self.is_shared && other.is_shared)
     }
@@ -59,38 +71,81 @@ pub struct Locker {
     pub is_shared: bool,
 }
 
-#[derive(Default)]
-struct Bucket {
+/// Parts that are held or waited for.
+struct Bucket<S> {
     /// In order of arrival.
-    parts: Vec<Part>,
+    parts: Vec<Part<S>>,
+}
+
+impl<S: Copy> Bucket<S> {
+    const fn new() -> Bucket<S> {
+        Bucket { parts: Vec::new() }
+    }
+
+    /// Whether nobody keeps it out who is here or waits.
+    fn is_free(&self, part: &Part<S>) -> bool {
+        !self.parts.iter().any(|other| other.excludes(part))
+    }
+
+    /// Stands in line; whether it is held at once.
+    fn enter(&mut self, part: Part<S>) -> bool {
+        let free = self.is_free(&part);
+        self.parts.push(part);
+        free
+    }
+
+    /// Enters if it is held at once.
+    fn try_enter(&mut self, part: Part<S>) -> bool {
+        let free = self.is_free(&part);
+        if free {
+            self.parts.push(part);
+        }
+        free
+    }
+
+    /// Whether one that stands in line is held.
+    fn is_held(&self, part: &Part<S>) -> bool {
+        let mut earlier = self
+            .parts
+            .iter()
+            .take_while(|other| other.id != part.id || other.first != part.first);
+        !earlier.any(|other| other.excludes(part))
+    }
+
+    /// Leaves; those who are to look again whether they are held.
+    fn leave(&mut self, granule: u64, id: u64) -> Vec<S> {
+        let own = |part: &Part<S>| part.id == id && part.first >> GRANULE_SHIFT == granule;
+        let Some(at) = self.parts.iter().position(own) else {
+            return Vec::new();
+        };
+        let part = self.parts.remove(at);
+        let later = self.parts[at..]
+            .iter()
+            .filter(|other| other.excludes(&part));
+        later.map(|other| other.sleeper).collect()
+    }
 }
 
 impl Locker {
-    /// What of the range from `first` to `last` lies in a granule.
-    fn part(&self, cpu: &Cpu, granule: u64, first: u64, last: u64) -> Part {
-        Part {
-            first: first.max(granule << GRANULE_SHIFT),
-            last: last.min(((granule + 1) << GRANULE_SHIFT) - 1),
-            id: self.id,
-            is_shared: self.is_shared,
-            sleeper: Sleeper {
-                client: self.client,
-                task: cpu.current(),
-            },
-        }
+    fn part(&self, cpu: &Cpu, granule: u64, range: (u64, u64)) -> Part<Sleeper> {
+        let sleeper = Sleeper {
+            client: self.client,
+            task: cpu.current(),
+        };
+        Part::of(granule, range, self, sleeper)
     }
 }
 
 /// The table of all locked ranges.
 pub struct RangeLocks {
-    buckets: Box<[CachePadded<Lock<Bucket>>]>,
+    buckets: Box<[CachePadded<Lock<Bucket<Sleeper>>>]>,
     mailboxes: Arc<Mailboxes>,
 }
 
 impl RangeLocks {
     /// No range is locked. Waiters are woken through `mailboxes`.
     pub fn new(mailboxes: Arc<Mailboxes>) -> RangeLocks {
-        let bucket = |_| CachePadded::new(Lock::new(Bucket::default()));
+        let bucket = |_| CachePadded::new(Lock::new(Bucket::new()));
         RangeLocks {
             buckets: (0..1u32 << BUCKETS_SHIFT).map(bucket).collect(),
             mailboxes,
@@ -98,9 +153,8 @@ impl RangeLocks {
     }
 
     #[inline]
-    fn bucket(&self, granule: u64) -> &Lock<Bucket> {
-        let hash = granule.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.buckets[(hash >> (64 - BUCKETS_SHIFT)) as usize]
+    fn bucket(&self, granule: u64) -> &Lock<Bucket<Sleeper>> {
+        &self.buckets[bucket_of(granule)]
     }
 
     /// Locks `pages` pages (at least one) from `first` on, for a task of `client`. `id` names the
@@ -132,18 +186,14 @@ impl RangeLocks {
         let mut guard = self.guard(cpu, locker, first);
         let last = first + pages - 1;
         for granule in first >> GRANULE_SHIFT..=last >> GRANULE_SHIFT {
-            let part = locker.part(cpu, granule, first, last);
+            let part = locker.part(cpu, granule, (first, last));
             guard.end_granule = granule + 1;
             let bucket = self.bucket(granule);
-            let mut held = bucket.with(cpu, |bucket| {
-                let free = !bucket.parts.iter().any(|p| p.excludes(&part));
-                bucket.parts.push(part);
-                free
-            });
+            let mut held = bucket.with(cpu, |bucket| bucket.enter(part));
             while !held {
                 guard.waits += 1;
                 Pause::default().await;
-                held = bucket.with(cpu, |bucket| is_held(&bucket.parts, &part));
+                held = bucket.with(cpu, |bucket| bucket.is_held(&part));
             }
         }
         guard
@@ -160,15 +210,9 @@ impl RangeLocks {
         let mut guard = self.guard(cpu, locker, first);
         let last = first + pages - 1;
         for granule in first >> GRANULE_SHIFT..=last >> GRANULE_SHIFT {
-            let part = locker.part(cpu, granule, first, last);
-            let free = self.bucket(granule).with(cpu, |bucket| {
-                let free = !bucket.parts.iter().any(|p| p.excludes(&part));
-                if free {
-                    bucket.parts.push(part);
-                }
-                free
-            });
-            if !free {
+            let part = locker.part(cpu, granule, (first, last));
+            let bucket = self.bucket(granule);
+            if !bucket.with(cpu, |bucket| bucket.try_enter(part)) {
                 return None;
             }
             guard.end_granule = granule + 1;
@@ -190,15 +234,7 @@ impl RangeLocks {
 
     fn release(&self, cpu: &Cpu, client: u32, granule: u64, id: u64) {
         let bucket = self.bucket(granule);
-        let woken = bucket.with(cpu, |bucket| {
-            let own = |p: &Part| p.id == id && p.first >> GRANULE_SHIFT == granule;
-            let Some(at) = bucket.parts.iter().position(own) else {
-                return Vec::new();
-            };
-            let part = bucket.parts.remove(at);
-            let later = bucket.parts[at..].iter().filter(|p| p.excludes(&part));
-            later.map(|p| p.sleeper).collect()
-        });
+        let woken = bucket.with(cpu, |bucket| bucket.leave(granule, id));
         for sleeper in woken {
             self.mailboxes.wake(cpu, client, sleeper);
         }
@@ -213,11 +249,11 @@ impl RangeLocks {
     }
 }
 
-fn is_held(parts: &[Part], part: &Part) -> bool {
-    let earlier = parts
-        .iter()
-        .take_while(|p| p.id != part.id || p.first != part.first);
-    !earlier.into_iter().any(|p| p.excludes(part))
+/// The bucket of a granule.
+#[inline]
+fn bucket_of(granule: u64) -> usize {
+    let hash = granule.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> (64 - BUCKETS_SHIFT)) as usize
 }
 
 /// A locked range; dropping it unlocks. (Dropped while it is being locked, it gives up.)
@@ -237,6 +273,119 @@ impl Drop for RangeGuard {
         for granule in self.first_granule..self.end_granule {
             self.locks.release(&self.cpu, self.client, granule, self.id);
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::{Mutex, Notify};
+
+    use super::*;
+    use crate::sync::UnsafeCell;
+
+    /// Pages on both sides of the boundary of the first granule.
+    const BOTH: (u64, u64) = (250, 260);
+
+    /// A page of both ranges, in the second granule.
+    const ONE: (u64, u64) = (258, 258);
+
+    /// The table, whose sleepers are woken each by its own bell, and a page that is in all ranges.
+    struct Table {
+        buckets: [Mutex<Bucket<usize>>; 2],
+        woken: [Notify; 3],
+        page: UnsafeCell<u32>,
+    }
+
+    // SAFETY: what `page` is used for is what the test is about.
+    unsafe impl Sync for Table {}
+
+    impl Table {
+        fn new() -> Table {
+            Table {
+                buckets: [(); 2].map(|()| Mutex::new(Bucket::new())),
+                woken: [(); 3].map(|()| Notify::new()),
+                page: UnsafeCell::new(0),
+            }
+        }
+
+        fn granules((first, last): (u64, u64)) -> std::ops::RangeInclusive<u64> {
+            first >> GRANULE_SHIFT..=last >> GRANULE_SHIFT
+        }
+
+        /// Locks a range as sleeper `name`, who looks again only when it was woken, uses the page, and unlocks.
+        fn pass(&self, name: usize, (range, is_shared): ((u64, u64), bool)) {
+            let locker = Locker {
+                client: 0,
+                id: name as u64,
+                is_shared,
+            };
+            for granule in Self::granules(range) {
+                let part = Part::of(granule, range, &locker, name);
+                let bucket = &self.buckets[bucket_of(granule)];
+                let mut held = bucket.lock().unwrap().enter(part);
+                while !held {
+                    self.woken[name].wait();
+                    held = bucket.lock().unwrap().is_held(&part);
+                }
+            }
+            // Loom finds a change beside a look, or beside another change.
+            match is_shared {
+                // SAFETY: only others that look have the page.
+                true => self.page.with(|page| unsafe { _ = *page }),
+                // SAFETY: nobody else has the page.
+                false => self.page.with_mut(|page| unsafe { *page += 1 }),
+            }
+            for granule in Self::granules(range) {
+                let bucket = &self.buckets[bucket_of(granule)];
+                let woken = bucket.lock().unwrap().leave(granule, locker.id);
+                for name in woken {
+                    self.woken[name].notify();
+                }
+            }
+        }
+    }
+
+    /// All get their ranges, in every order with three interruptions at most, and nothing stays behind.
+    fn all_pass<const N: usize>(lockers: [((u64, u64), bool); N]) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let table = loom::sync::Arc::new(Table::new());
+            let others = (1..N).map(|name| {
+                let table = table.clone();
+                loom::thread::spawn(move || table.pass(name, lockers[name]))
+            });
+            let others: Vec<_> = others.collect();
+            table.pass(0, lockers[0]);
+            for other in others {
+                other.join().unwrap();
+            }
+            for bucket in &table.buckets {
+                assert!(bucket.lock().unwrap().parts.is_empty());
+            }
+            let writers = lockers.iter().filter(|(_, is_shared)| !is_shared);
+            table
+                .page
+                // SAFETY: all others have ended.
+                .with(|page| assert_eq!(unsafe { *page } as usize, writers.count()));
+        });
+    }
+
+    #[test]
+    fn writers_of_one_page_keep_each_other_out_and_each_is_woken() {
+        all_pass([(ONE, false), (ONE, false), (ONE, false)]);
+    }
+
+    #[test]
+    fn a_writer_and_readers_keep_each_other_out_and_each_is_woken() {
+        all_pass([(ONE, true), (ONE, false), (ONE, true)]);
+    }
+
+    #[test]
+    fn ranges_of_several_granules_are_locked_as_one() {
+        all_pass([(BOTH, false), (BOTH, false)]);
+        all_pass([(BOTH, true), (BOTH, false)]);
+        all_pass([(BOTH, false), (ONE, false)]);
     }
 }
 
