@@ -398,7 +398,9 @@ impl File {
         let (first, last) = (offset / PAGE, (end - 1) / PAGE);
         let number = self.open.number;
         self.with_context(|context| match advice {
-            Advice::DontNeed => context.local.drop_clean(number, (first, last)),
+            Advice::DontNeed => {
+                context.local.drop_clean(number, (first, last));
+            }
             Advice::WillNeed => {
                 let _gate = self.open.enter();
                 context.wait(async { context.local.read_ahead(number, first, last - first + 1) });

@@ -17,7 +17,9 @@
 //!
 //! On a link that carries loads and stores, pages of the drive's cache are used without a command (`window`; OmniCXL, section 4.5).
 //!
-//! What the paper has beyond that and is not here yet: eviction of the host's cache by epochs, and reading ahead into the drive's memory.
+//! With `eviction = "two-step"` pages leave either cache before it is full, those of inactive files first (section 4.2.3; `stor/cache/ages.rs`).
+//! With `prefetch_pages` the drive fills its own cache ahead of who reads or writes a file in order, and only bytes that are asked for cross the link (section
+//! 4.2.2).
 
 use std::sync::Arc;
 
@@ -28,7 +30,7 @@ use crate::design::{
     Design, DesignConfig, DesignError, FileParts, Gauges, Needs, Parts, Replacement,
 };
 use crate::files::{FileClient, FileError};
-use crate::stor::{CacheMode, Compute, ReadFill, Stor, StorConfig, Without};
+use crate::stor::{CacheMode, Compute, Eviction, ReadFill, Stor, StorConfig, Without};
 
 /// Which caches there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -58,6 +60,15 @@ crate::settings! {
         /// A range of a file that was not used for so long leaves the drive's cache when that has no room.
         /// The paper has 30 s.
         pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
+        /// Which pages leave before there is no room: `clock` (none of the host's cache: `replacement` names one when one is needed; of the drive's,
+        /// when it has no room, a range that was not used for `epoch_ns`), or `two-step` (in the background, of either cache: first those of files that
+        /// are closed or were not used for `inactive_ns`; if still less than `low_water` is free, the ranges of up to 2 MiB that were used
+        /// least lately).
+        pub eviction: Eviction = Eviction::Clock;
+        /// With `eviction = "two-step"`: the share of a cache below which ranges leave it. The paper has a tenth.
+        pub low_water: f64 = 0.1, in 0.01..=0.5;
+        /// With `eviction = "two-step"`: a file that was not used for so long is inactive. The paper has 30 s.
+        pub inactive_ns: u64 = 30_000_000_000, in 0..=3_600_000_000_000;
         /// Who computes on files, where a workload has something computed: `dynamic` (whoever is expected to be done first), `host`,
         /// `drive`, `presence` (the host if it has more of the pages than the drive's cache); `data` and `exec`: as
         /// `dynamic`, with the terms of moving data alone, and of moving and computing. Without a cache it is the drive, unless
@@ -79,6 +90,10 @@ crate::settings! {
         pub buffer_pages: u32 = 512, in 32..=65_536;
         /// Most pages that come to the host at a time ahead of who goes through a file in order.
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
+        /// Most pages that the drive brings to its own cache at a time ahead of who goes through a file in order by less than a page
+        /// at a time; only bytes that are asked for cross the link then. 0: pages come to the host's cache ahead. The paper has 512 (2 MiB).
+        /// No more than an eighth of the drive's cache.
+        pub prefetch_pages: u32 = 0, in 0..=512;
         /// Which page leaves the cache in the host next: as `design.scale.replacement`.
         pub replacement: Replacement = Replacement::Clock;
     }
@@ -99,10 +114,14 @@ impl OmniConfig {
             window: self.window,
             compute: self.compute,
             epoch_ns: self.epoch_ns,
+            eviction: self.eviction,
+            low_water: self.low_water,
+            inactive_ns: self.inactive_ns,
             threads: self.threads,
             cache_files: self.cache_files,
             buffer_pages: self.buffer_pages,
             read_ahead_pages: self.read_ahead_pages,
+            prefetch_pages: self.prefetch_pages,
             replacement: self.replacement,
             ..StorConfig::default()
         }

@@ -33,20 +33,22 @@ enum Stay {
 }
 
 impl<I: Index, B: Backing> Local<I, B> {
-    /// Lets the pages `first..=last` of a file go that are clean and that nobody uses.
-    pub fn drop_clean(&self, file: u32, (first, last): (u64, u64)) {
+    /// Lets the pages `first..=last` of a file go that are clean and that nobody uses; gives how many did.
+    pub fn drop_clean(&self, file: u32, (first, last): (u64, u64)) -> u64 {
         let (cpu, shared) = (self.cpu(), self.shared());
-        let mut at = first;
+        let (mut at, mut gone) = (first, 0);
         while let Some((page, frame)) = shared.index_of(file).next(cpu, at) {
             if page > last {
-                return;
+                break;
             }
             at = page + 1;
             // The frame may have got another page since: that one is as good as any to go.
             if shared.frames.take(cpu, frame) {
                 self.pages.evict(frame);
+                gone += 1;
             }
         }
+        gone
     }
 
     /// Cuts off the pages of a file from `first` on: what they hold is lost, also if it is dirty.

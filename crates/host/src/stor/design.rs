@@ -94,9 +94,14 @@ impl Design for Stor {
             return Gauges::none();
         }
         let sum = |bytes: fn(&Process) -> u64| self.processes.iter().map(|one| bytes(one)).sum();
-        Gauges::none()
+        let mut gauges = Gauges::none()
             .with_level("index_bytes", Amount::Bytes(sum(Process::index_bytes)))
-            .with_level("near_bytes", Amount::Bytes(sum(Process::near_bytes)))
+            .with_level("near_bytes", Amount::Bytes(sum(Process::near_bytes)));
+        for process in &self.processes {
+            let with = |all: Gauges, (name, pages)| all.with(name, Amount::Count(pages));
+            gauges.merge(&process.counts().fold(Gauges::none(), with));
+        }
+        gauges
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {

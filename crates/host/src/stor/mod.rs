@@ -65,7 +65,7 @@ use crate::files::FileStatistics;
 use crate::kit::kernel_path::KernelPath;
 use crate::late::LateCompletions;
 
-pub use cache::{CacheMode, Compute, ReadFill, StorFiles, Without};
+pub use cache::{CacheMode, Compute, Eviction, ReadFill, StorFiles, Without};
 use credentials::Access;
 pub use credentials::{Credentials, Renewal};
 pub use design::Stor;
@@ -104,6 +104,14 @@ crate::settings! {
         /// With `near`: a range of a file that was not used for so long leaves the drive's cache when that
         /// has no room. OmniCache's has 30 s.
         pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
+        /// Which pages leave before there is no room: `clock` (none of the host's cache: `replacement` names one when one is needed), or
+        /// `two-step` (in the background, of either cache: first those of files that are closed or were not used for
+        /// `inactive_ns`; if still less than `low_water` is free, the ranges of up to 2 MiB that were used least lately).
+        pub eviction: Eviction = Eviction::Clock;
+        /// With `eviction = "two-step"`: the share of a cache below which ranges leave it. OmniCache has a tenth.
+        pub low_water: f64 = 0.1, in 0.01..=0.5;
+        /// With `eviction = "two-step"`: a file that was not used for so long is inactive. OmniCache has 30 s.
+        pub inactive_ns: u64 = 30_000_000_000, in 0..=3_600_000_000_000;
         /// Who computes on files, where a workload has something computed: `host`; `drive`; `presence` (the host if it
         /// has more of the pages than the drive's cache); `dynamic` (whoever is expected to be done first), and with terms of that left
         /// out `data` (that of moving data alone) and `exec` (moving and computing). Without a cache it is the drive, unless it is `host`.
@@ -117,6 +125,10 @@ crate::settings! {
         pub window: bool = true;
         /// Most pages that a cache reads ahead at a time. StorStack's reads 7, then 8 more.
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
+        /// With `near`: most pages that the drive brings to its own cache at a time ahead of who goes through a file in order by less than a page
+        /// at a time; only bytes that are asked for cross the link then. 0: pages come to the host's cache ahead. OmniCache has 512 (2 MiB).
+        /// No more than an eighth of the drive's cache.
+        pub prefetch_pages: u32 = 0, in 0..=512;
         /// Which page leaves the cache of a process next: as `design.scale.replacement`.
         pub replacement: Replacement = Replacement::Clock;
     }

@@ -164,6 +164,22 @@ impl StorClient {
         self.inner.send(self.about_open(handle), evict).await
     }
 
+    /// Has the drive bring `pages` pages of a file to its cache, from page `first` on; no byte crosses the link.
+    ///
+    /// # Errors
+    /// As [`StorClient::read`].
+    pub(super) async fn prefetch_near(
+        &self,
+        handle: Handle,
+        first: u64,
+        pages: u16,
+    ) -> Result<NearResult, FileError> {
+        let at = first * PAGE as u64;
+        let read = Command::read_near(NAMESPACE, file_handle(handle), at, 0).keeping(pages);
+        let found = self.inner.send(self.about_open(handle), read).await?;
+        Ok(NearResult::from_raw(found))
+    }
+
     /// The same as [`StorClient::read_near`], but that whole pages cross the link.
     ///
     /// # Errors

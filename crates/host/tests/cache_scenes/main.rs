@@ -317,7 +317,9 @@ fn play_hints() {
         let (shared, disk) = (shared.clone(), disk.clone());
         shuttle::thread::spawn(move || {
             let seat = Seat::take(&shared, &disk, 0);
-            (0..4).for_each(|_| seat.local.drop_clean(0, (0, 0)));
+            for _ in 0..4 {
+                seat.local.drop_clean(0, (0, 0));
+            }
             seat.local.retire();
         })
     };

@@ -5,8 +5,10 @@
 //! | `machine.rs` | a drive with a file system, and a client with a bunch of queue pairs |
 //! | `locks.rs` | locks: waits in the drive, waits that are stopped |
 //! | `subject.rs` | random programs by the client |
+//! | `leave.rs` | eviction in two steps |
 //! | `near.rs`, `near_cuts.rs` | threads by way of both caches; power cuts |
 //! | `scenes.rs` | tasks that read, write, cut and sync the same few pages of both caches, in many orders; a sync ends beside a writer |
+//! | `prefetch.rs` | pages that the drive brings to its cache ahead |
 //! | `nearest.rs` | searches that host and drive have parts of |
 //! | `window.rs` | what loads and stores of the drive's cache gain |
 //! | `ace.rs` | all short programs by way of both caches |
@@ -16,6 +18,7 @@
 
 mod ace;
 mod cached;
+mod leave;
 mod locks;
 mod machine;
 #[path = "../../../host/tests/files/model.rs"]
@@ -25,6 +28,7 @@ mod near_cuts;
 mod nearest;
 #[path = "../../../host/tests/files/owner.rs"]
 mod owner;
+mod prefetch;
 mod scenes;
 mod subject;
 mod window;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use wharf_files::{Handle, OpenFlags};
 use wharf_host::files::FileClient;
 use wharf_host::span::Extent;
-use wharf_host::stor::{CacheMode, Placement, ReadFill, Stor, StorConfig, StorFiles, Without};
+use wharf_host::stor::{
+    CacheMode, Eviction, Placement, ReadFill, Stor, StorConfig, StorFiles, Without,
+};
 use wharf_host::{Design, DesignConfig};
 use wharf_runtime::{Cpu, Notify, Rng, Seed};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
@@ -204,7 +206,7 @@ fn share(seed: u64, pages: u64, frames: u32, own: StorConfig) -> u64 {
 }
 
 /// What seeds have threads share.
-fn share_as(seed: u64, window: bool) {
+fn share_as(seed: u64, window: bool, eviction: Eviction) {
     let own = StorConfig {
         cache: CacheMode::Near,
         threads: THREADS,
@@ -213,6 +215,12 @@ fn share_as(seed: u64, window: bool) {
         read_fill: [ReadFill::Host, ReadFill::Paper][seed as usize / 3 % 2],
         epoch_ns: [0, 1_000_000_000][seed as usize / 6 % 2],
         window,
+        eviction,
+        inactive_ns: [0, 500_000, 30_000_000_000][seed as usize / 2 % 3],
+        prefetch_pages: match eviction {
+            Eviction::Clock => 0,
+            Eviction::TwoStep => [512, 0][seed as usize / 4 % 2],
+        },
         ..StorConfig::default()
     };
     let frames = [24, 40, 60][seed as usize % 3];
@@ -222,7 +230,14 @@ fn share_as(seed: u64, window: bool) {
 #[test]
 fn threads_that_use_parts_of_the_same_pages_see_what_they_wrote_and_no_page_is_in_both_caches() {
     for seed in 0..24 {
-        share_as(seed, seed % 2 == 0);
+        share_as(seed, seed % 2 == 0, Eviction::Clock);
+    }
+}
+
+#[test]
+fn so_it_is_where_pages_leave_in_two_steps() {
+    for seed in 0..24 {
+        share_as(seed, seed % 2 == 0, Eviction::TwoStep);
     }
 }
 
@@ -231,7 +246,7 @@ fn threads_that_use_parts_of_the_same_pages_see_what_they_wrote_and_no_page_is_i
 #[test]
 fn a_page_that_was_not_noted_was_in_both_caches() {
     for (seed, window) in [(177, false), (6, true), (151, true), (199, true)] {
-        share_as(seed, window);
+        share_as(seed, window, Eviction::Clock);
     }
 }
 
@@ -264,6 +279,9 @@ fn a_page_that_moves_while_others_use_it_loses_nothing() {
             device_share: 0.5,
             epoch_ns: 0,
             window: seed / 2 % 2 == 0,
+            eviction: [Eviction::Clock, Eviction::TwoStep][seed as usize / 4 % 2],
+            inactive_ns: 50_000,
+            prefetch_pages: [512, 0][seed as usize / 8 % 2],
             ..StorConfig::default()
         };
         share(seed, [5, 7][seed as usize % 2], 12, own);

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use wharf_files::{Handle, OpenFlags};
 use wharf_host::files::FileClient;
 use wharf_host::span::Extent;
-use wharf_host::stor::{CacheMode, Placement, ReadFill, Stor, StorConfig, StorFiles};
+use wharf_host::stor::{CacheMode, Eviction, Placement, ReadFill, Stor, StorConfig, StorFiles};
 use wharf_host::{Design, DesignConfig};
 use wharf_runtime::{CostTable, Cpu, Rng, Seed};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
@@ -321,6 +321,9 @@ fn reads_writes_cuts_and_syncs_of_pages_that_are_pushed_about_find_what_was_writ
             read_fill: [ReadFill::Host, ReadFill::Paper][seed as usize / 5 % 2],
             epoch_ns: [0, 1_000_000_000][seed as usize / 7 % 2],
             window: seed / 4 % 2 == 0,
+            eviction: [Eviction::TwoStep, Eviction::Clock][seed as usize / 11 % 2],
+            inactive_ns: [0, 100_000, 30_000_000_000][seed as usize / 13 % 3],
+            prefetch_pages: [512, 0][seed as usize / 17 % 2],
             ..StorConfig::default()
         };
         scene(seed, own);

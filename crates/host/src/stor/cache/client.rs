@@ -49,7 +49,7 @@ impl StorFiles {
         let cached = Cached::start(&client, process, thread);
         StorFiles {
             client,
-            cached: Some(Rc::new(cached)),
+            cached: Some(cached),
             computes: false,
             refusals: Refusals::default(),
         }

@@ -58,6 +58,7 @@ impl Cached {
             touch += self.local.read_now(file.slot, &span, out)?;
         }
         self.local.counters().reads.add(1);
+        self.note_use(file.slot, extent);
         let touch = self.note(touch);
         Some(Transfer { bytes, touch })
     }
@@ -89,6 +90,16 @@ impl Cached {
         self.read_as(file, extent, out, true).await
     }
 
+    /// An extent that is read, with the pages that may be read ahead of it: those of a range that nobody has used yet are not old.
+    fn with_ahead(&self, there: Extent) -> Extent {
+        let pages = match self.process.mode {
+            // Who brings them ahead notes that.
+            CacheMode::Near => 0,
+            _ => 2 * self.process.window_pages,
+        };
+        Extent::new(there.offset, there.bytes + pages * PAGE)
+    }
+
     async fn read_as(
         &self,
         file: &OpenFile,
@@ -100,6 +111,7 @@ impl Cached {
         let left = self.node(file.slot).bytes().saturating_sub(extent.offset);
         let bytes = extent.bytes.min(left);
         let there = Extent::new(extent.offset, bytes);
+        self.note_use(file.slot, self.with_ahead(there));
         let out = &mut out[..bytes as usize];
         let read = match self.process.mode {
             CacheMode::Near if is_apart => self.read_near_as(file, there, out, false).await,
@@ -110,6 +122,7 @@ impl Cached {
             }
         };
         self.leave(file.slot, Entry::Shared);
+        self.leave_if_low();
         self.local.counters().reads.add(1);
         let touch = self.note(read?);
         Ok(Transfer { bytes, touch })
@@ -139,6 +152,7 @@ impl Cached {
         self.leave(file.slot, Entry::Shared);
         if let Some(touch) = written {
             self.local.counters().writes.add(1);
+            self.note_use(file.slot, extent);
             self.note(touch);
         }
         written.is_some()
@@ -163,6 +177,7 @@ impl Cached {
             self.enter(file.slot, entry).await;
             let written = self.write_inside(file, at, data, entry).await;
             self.leave(file.slot, entry);
+            self.leave_if_low();
             match written? {
                 Some((offset, touch)) => {
                     self.local.counters().writes.add(1);
@@ -195,6 +210,7 @@ impl Cached {
         if end > self.client.file_bytes_max.min(PAGES_MAX * PAGE) {
             return Err(Errno::EFBIG.into());
         }
+        self.note_use(file.slot, extent);
         let goes_around = file.goes_around
             || self.process.mode == CacheMode::WriteAround
             || offset > node.bytes().saturating_add(GAP_MAX);

@@ -25,6 +25,7 @@
 //! | `mode.rs` | what becomes of a write, and other choices |
 //! | `process.rs`, `thread.rs` | what the threads of a process share, and what each has; `opened.rs`: what it has open |
 //! | `node.rs` | a file: its ends, its gate, the drive's open file by which its pages come and go |
+//! | `ages.rs`, `leave.rs` | eviction in two steps: which pages leave first; how they leave |
 //! | `table.rs` | which files have a place in the cache |
 //! | `backing.rs` | pages of a file as commands |
 //! | `open.rs` | opening and closing |
@@ -34,11 +35,13 @@
 //! | `change.rs` | sizes, holes, making durable |
 //! | `client.rs` | all of it as whoever is given any file client has it |
 
+mod ages;
 mod backing;
 mod change;
 mod client;
 mod compute;
 mod data;
+mod leave;
 mod mode;
 mod near;
 mod node;
@@ -50,5 +53,5 @@ mod thread;
 
 pub use client::StorFiles;
 pub use compute::Compute;
-pub use mode::{CacheMode, ReadFill, Without};
+pub use mode::{CacheMode, Eviction, ReadFill, Without};
 pub(super) use process::Process;

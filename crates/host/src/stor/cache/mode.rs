@@ -44,6 +44,18 @@ pub enum ReadFill {
     Paper,
 }
 
+/// Which pages leave before there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Eviction {
+    /// None leave the host's cache: the policy of the cache names one when one is needed. A range that was not used for long leaves the
+    /// drive's cache when that has no room.
+    #[default]
+    Clock,
+    /// Those of inactive files leave either cache in the background, then those of the ranges that were used least lately.
+    TwoStep,
+}
+
 /// A part of the way by both caches that is left out, so that what it does is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

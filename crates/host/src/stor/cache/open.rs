@@ -118,6 +118,9 @@ impl Cached {
         given_up: u64,
     ) -> Result<u32, FileError> {
         let slot = self.attach(opened.attributes.number, path).await?;
+        if let Some(ages) = &self.process.ages {
+            ages.note_file(slot, self.cpu().now());
+        }
         self.enter(slot, Entry::Alone).await;
         let checked = self.check(slot, opened, given_up).await;
         let unused = self.node(slot).offer(self.cpu(), drive);
@@ -218,6 +221,9 @@ impl Cached {
         let carrier = self.with_table(|table| {
             if !table.detach(slot) {
                 return None;
+            }
+            if let Some(ages) = &self.process.ages {
+                ages.look_again();
             }
             self.take_carrier_if_clean(table, slot)
         });

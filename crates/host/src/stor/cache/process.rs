@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use wharf_runtime::Lock;
+use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
+use super::ages::{Ages, Left};
 use super::compute::{Compute, Refusals};
-use super::mode::{CacheMode, ReadFill, Without};
+use super::mode::{CacheMode, Eviction, ReadFill, Without};
 use super::near::OmniIndex;
 use super::node::Node;
 use super::table::Table;
@@ -16,6 +18,10 @@ use crate::kit::concurrent::Concurrent;
 use crate::kit::index::{Index, NODE_BYTES};
 use crate::scale::shared::{Shape, Shared};
 use crate::stor::StorConfig;
+
+/// Of a cache in the drive, what is brought to it at a time is one part of so many at most: two such windows are there for each who goes
+/// through a file in order.
+const PREFETCH_SHARE: u64 = 8;
 
 /// The cache of a process, which its threads share.
 pub(in crate::stor) struct Process {
@@ -34,6 +40,12 @@ pub(in crate::stor) struct Process {
     pub(super) without: Without,
     /// What was not used for so long may leave the drive's cache.
     pub(super) epoch_ns: u64,
+    /// Most pages that the drive brings to its cache at a time ahead of that one; 0 if it brings none.
+    pub(super) prefetch_pages: u64,
+    /// Pages that it was asked to bring so.
+    pub(super) prefetched: AtomicU64,
+    /// How pages leave before there is no room, if they do.
+    pub(super) ages: Option<Ages>,
     /// Most pages that are brought ahead of who goes through a file in order, where the drive has a cache too.
     pub(super) window_pages: u64,
 }
@@ -76,6 +88,8 @@ impl Process {
         let memory = |source: RegisterError| DesignError::Memory { design, source };
         let shared = Shared::new(&share, &shape, space).map_err(memory)?;
         let near_bytes = near_bytes / u64::from(processes);
+        let pages = (shape.frames.into(), near_bytes / PAGE_BYTES as u64);
+        let ages = || Ages::new(own.cache_files, pages, own.low_water, own.inactive_ns);
         Ok(Process {
             mode: own.cache,
             omni: OmniIndex::new(own, near_bytes, &shared.common.mailboxes),
@@ -84,6 +98,9 @@ impl Process {
             refusals: Refusals::default(),
             without: own.without,
             epoch_ns: own.epoch_ns,
+            prefetch_pages: u64::from(own.prefetch_pages).min(pages.1 / PREFETCH_SHARE),
+            prefetched: AtomicU64::new(0),
+            ages: (own.eviction == Eviction::TwoStep).then(ages),
             window_pages: own.read_ahead_pages.into(),
             shared: Arc::new(shared),
             nodes: (0..own.cache_files).map(|_| Node::default()).collect(),
@@ -94,12 +111,22 @@ impl Process {
     /// Bytes of memory by which it finds pages, in either cache.
     pub(in crate::stor) fn index_bytes(&self) -> u64 {
         let files = (0..self.shared.files_used()).map(|slot| self.shared.index_of(slot).nodes());
-        files.sum::<u64>() * NODE_BYTES + self.omni.bytes()
+        let ages = self.ages.as_ref().map_or(0, Ages::bytes);
+        files.sum::<u64>() * NODE_BYTES + self.omni.bytes() + ages
     }
 
     /// Bytes of pages that the drive may have for it in its cache.
     pub(in crate::stor) fn near_bytes(&self) -> u64 {
         self.omni.pages() * PAGE_BYTES as u64
+    }
+
+    /// Pages that left before there was no room, by how they did, and those that the drive brought ahead; nothing of what is not done.
+    pub(in crate::stor) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let ages = self.ages.iter();
+        let left = ages.flat_map(|ages| Left::ALL.map(|(how, name)| (name, ages.counted(how))));
+        let prefetched = self.prefetched.load(Ordering::Relaxed);
+        let is_on = self.prefetch_pages > 0;
+        left.chain(is_on.then_some(("near_prefetched", prefetched)))
     }
 
     pub(super) fn node(&self, slot: u32) -> &Node {

@@ -103,6 +103,11 @@ impl Table {
         is_last
     }
 
+    /// Those that nobody has open, the first closed first.
+    pub(super) fn closed(&self) -> Vec<u32> {
+        self.closed.iter().copied().collect()
+    }
+
     pub(super) fn is_open(&self, slot: u32) -> bool {
         self.places[slot as usize].openers > 0
     }

@@ -1,7 +1,7 @@
 //! A thread's part of the cache of its process: its pages, and what it has open.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use wharf_files::{Errno, Handle};
@@ -20,6 +20,8 @@ use crate::stor::StorClient;
 
 /// A thread's part of the cache of its process.
 pub(super) struct Cached {
+    /// For tasks that go on when a request has ended.
+    pub(super) this: Weak<Cached>,
     pub(super) client: StorClient,
     pub(super) process: Arc<Process>,
     pub(super) local: Rc<Local<Concurrent, FilesOfDrive>>,
@@ -37,7 +39,7 @@ pub(super) struct Cached {
 
 impl Cached {
     /// The part of thread number `thread`. The first one's CPU writes back in the background.
-    pub(super) fn start(client: &StorClient, process: &Arc<Process>, thread: u32) -> Cached {
+    pub(super) fn start(client: &StorClient, process: &Arc<Process>, thread: u32) -> Rc<Cached> {
         let (cpu, shared) = (&client.inner.cpu, &process.shared);
         let backing = FilesOfDrive {
             client: client.clone(),
@@ -49,7 +51,8 @@ impl Cached {
             let service = Local::start(cpu, shared.clone(), backing.clone(), service);
             cpu.spawn("stor flusher", service.flush_in_background());
         }
-        Cached {
+        Rc::new_cyclic(|this| Cached {
+            this: this.clone(),
             client: client.clone(),
             process: process.clone(),
             local: Local::start(cpu, shared.clone(), backing, thread),
@@ -58,7 +61,7 @@ impl Cached {
             nearest_model: RefCell::default(),
             locks: Cell::new(0),
             opened: RefCell::default(),
-        }
+        })
     }
 
     pub(super) fn cpu(&self) -> &Cpu {

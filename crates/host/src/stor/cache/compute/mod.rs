@@ -205,7 +205,7 @@ impl Cached {
         if is_near {
             let kept = computed.steps[2].kept;
             if kept > 0 && !self.process.omni.note(cpu, &(slot, pages.clone())) {
-                self.leave_unknown(file, &pages).await?;
+                self.leave_unknown(file.handle, &pages).await?;
             }
             if u64::from(kept) < there.pages() {
                 self.evict_later((slot, first));

@@ -21,17 +21,15 @@ use wharf_runtime::wake::Mailboxes;
 use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::PAGE_BYTES;
 
+use super::super::ages::{self, Part, range_pages};
 use crate::design::Reclaim;
 use crate::key::{PAGES_MAX, PageKey};
 use crate::kit::concurrent::Concurrent;
 use crate::kit::index::Index;
 use crate::stor::{StorConfig, Without};
 
-/// Pages of a range at most: 2 MiB.
-const RANGE_PAGES_MAX: u64 = 512;
-
-/// Ranges that the cache has room for at least, if it has as many pages.
-const RANGES_MIN: u64 = 32;
+/// Pages of a range at most.
+const RANGE_PAGES_MAX: u64 = ages::RANGE_PAGES_MAX;
 
 /// Nodes that are looked at for the one that was used least lately.
 const LOOKS: u32 = 64;
@@ -48,9 +46,6 @@ pub(super) struct Old {
     pub(super) before_ns: u64,
     pub(super) empty_before_ns: u64,
 }
-
-/// A range of pages of a file that has this place in the cache of the process.
-pub(super) type Part = (u32, Range<u64>);
 
 /// A range of a file of which the drive has pages.
 struct Node {
@@ -77,6 +72,13 @@ impl Node {
         let mut words = self.on_device.iter();
         words.all(|word| word.load(Ordering::Relaxed) == 0)
     }
+
+    /// Pages of its range that the drive may have.
+    fn pages(&self) -> u64 {
+        let words = self.on_device.iter();
+        let counts = words.map(|word| word.load(Ordering::Relaxed).count_ones());
+        counts.map(u64::from).sum()
+    }
 }
 
 /// See the module.
@@ -93,6 +95,8 @@ pub(crate) struct OmniIndex {
     /// Pages that may be there, and those for which there is room.
     pages: AtomicU64,
     pages_max: u64,
+    /// Pages that the drive is bringing ahead: they need room too.
+    coming: AtomicU64,
     locks: Arc<RangeLocks>,
     /// A lock is of a whole file.
     locks_files: bool,
@@ -108,7 +112,6 @@ impl OmniIndex {
         mailboxes: &Arc<Mailboxes>,
     ) -> OmniIndex {
         let pages_max = near_bytes / PAGE_BYTES as u64;
-        let share = (pages_max / RANGES_MIN).max(1);
         let (files, nodes) = match pages_max {
             0 => (0, 0),
             // Each has a page at least, but for those that the drive has given up.
@@ -120,9 +123,10 @@ impl OmniIndex {
             free: Lock::new(Vec::new()),
             unused: AtomicU32::new(0),
             hand: AtomicU32::new(0),
-            range_pages: (share.next_power_of_two() / 2).clamp(1, RANGE_PAGES_MAX),
+            range_pages: range_pages(pages_max),
             pages: AtomicU64::new(0),
             pages_max,
+            coming: AtomicU64::new(0),
             locks: Arc::new(RangeLocks::new(mailboxes.clone())),
             locks_files: own.without == Without::Ranges,
             evicts: AtomicBool::new(false),
@@ -176,17 +180,29 @@ impl OmniIndex {
         })
     }
 
-    /// A range could not leave: others are tried before it.
-    pub(super) fn stay(&self, cpu: &Cpu, (slot, pages): &Part) {
-        if let Some(node) = self.find(cpu, *slot, pages.start) {
-            node.used_ns.store(cpu.now(), Ordering::Relaxed);
+    /// The ranges of a part could not leave: others are tried before them.
+    pub(super) fn stay_all(&self, cpu: &Cpu, part: &Part) {
+        for (slot, pages) in self.ranges_of(part) {
+            if let Some(node) = self.find(cpu, slot, pages.start) {
+                node.used_ns.store(cpu.now(), Ordering::Relaxed);
+            }
         }
     }
 
     /// Whether there is room for so many pages more.
     pub(super) fn has_room(&self, pages: u64) -> bool {
         // Relaxed: a guess; the drive says how it is.
-        self.pages() + pages <= self.pages_max
+        pages <= self.free_pages()
+    }
+
+    /// The drive begins to bring so many pages ahead.
+    pub(super) fn begin_coming(&self, pages: u64) {
+        self.coming.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// It has brought them, or not.
+    pub(super) fn end_coming(&self, pages: u64) {
+        self.coming.fetch_sub(pages, Ordering::Relaxed);
     }
 
     /// Pages that may be there.
@@ -306,15 +322,7 @@ impl OmniIndex {
 
     fn victim(&self, (slot, page): (u32, u64), old: Old) -> Option<Part> {
         let but = PageKey::new(slot, page / self.range_pages * self.range_pages);
-        let used = self.unused.load(Ordering::Relaxed);
-        let looks = LOOKS.min(used);
-        let hand = match used {
-            0 => return None,
-            used => self.hand.fetch_add(looks, Ordering::Relaxed) % used,
-        };
-        let looked = (0..looks).map(|step| &self.nodes[((hand + step) % used) as usize]);
-        let keyed = looked.map(|node| (node.key.load(Ordering::Acquire), node));
-        let others = keyed.filter(|(key, _)| *key != NOTHING && *key != but.word());
+        let others = self.looked().filter(|(key, _)| *key != but);
         // Nodes without pages go first: others may need them.
         let age = |node: &Node| {
             let (is_empty, used_ns) = (node.is_empty(), node.used_ns.load(Ordering::Relaxed));
@@ -325,16 +333,77 @@ impl OmniIndex {
             };
             (used_ns < before_ns).then_some((!is_empty, used_ns))
         };
-        let aged = others.filter_map(|(key, node)| Some((age(node)?, key)));
+        let aged = others.filter_map(|(key, node)| Some((age(node)?, key.word())));
         let (_, key) = aged.min()?;
-        let key = PageKey::of_word(key);
+        Some(self.part_of(PageKey::of_word(key)))
+    }
+
+    /// Of as many ranges as are looked at, each time others, those that were used least lately and have `need` pages together, `most` of
+    /// them at most: in order of file and offset, joined. Those of which no page is known to be there come with them, if they were not
+    /// used since then.
+    pub(super) fn oldest(
+        &self,
+        cpu: &Cpu,
+        (need, most): (u64, usize),
+        empty_before_ns: u64,
+    ) -> Vec<Part> {
+        let looked = self.looked().filter_map(|(key, node)| {
+            let used_ns = node.used_ns.load(Ordering::Relaxed);
+            let used_ns = match node.is_empty() {
+                true if used_ns >= empty_before_ns => return None,
+                true => 0,
+                false => used_ns,
+            };
+            Some((used_ns, self.part_of(key)))
+        });
+        let pages_of = |(slot, pages): &Part| {
+            let node = self.find(cpu, *slot, pages.start);
+            node.map_or(0, Node::pages)
+        };
+        ages::oldest(looked.collect(), need, most, pages_of)
+    }
+
+    /// Free pages, as it seems.
+    pub(in crate::stor::cache) fn free_pages(&self) -> u64 {
+        let coming = self.coming.load(Ordering::Relaxed);
+        self.pages_max.saturating_sub(self.pages() + coming)
+    }
+
+    /// The nodes that are looked at now, with what they are of.
+    fn looked(&self) -> impl Iterator<Item = (PageKey, &Node)> {
+        let used = self.unused.load(Ordering::Relaxed);
+        let looks = LOOKS.min(used);
+        let hand = match used {
+            0 => 0,
+            used => self.hand.fetch_add(looks, Ordering::Relaxed) % used,
+        };
+        let looked = (0..looks).map(move |step| &self.nodes[((hand + step) % used) as usize]);
+        let keyed = looked.map(|node| (node.key.load(Ordering::Acquire), node));
+        let named = keyed.filter(|(key, _)| *key != NOTHING);
+        named.map(|(key, node)| (PageKey::of_word(key), node))
+    }
+
+    fn part_of(&self, key: PageKey) -> Part {
         let end = (key.page() + self.range_pages).min(PAGES_MAX);
-        Some((key.file(), key.page()..end))
+        (key.file(), key.page()..end)
     }
 
     /// It has left.
     pub(super) fn end_evict(&self) {
         self.evicts.store(false, Ordering::Release);
+    }
+
+    /// The same of each range of a part that begins and ends where ranges do.
+    pub(super) fn remove_all(&self, cpu: &Cpu, part: &Part) {
+        self.ranges_of(part)
+            .for_each(|part| self.remove(cpu, &part));
+    }
+
+    /// Its ranges.
+    pub(super) fn ranges_of(&self, (slot, pages): &Part) -> impl Iterator<Item = Part> + use<> {
+        let (slot, count) = (*slot, self.range_pages);
+        let firsts = pages.clone().step_by(count as usize);
+        firsts.map(move |first| (slot, first..first + count))
     }
 
     /// The node of a range is free: the drive has no page of it any more, and the caller has it locked alone.
@@ -407,10 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_cache_has_small_ranges() {
-        assert_eq!(new(4 << 30).range_pages, 512);
-        assert_eq!(new(4096).range_pages, 1);
-        assert_eq!(new(1 << 20).range_pages, 4);
+    fn no_cache_has_no_nodes() {
         assert!(new(0).nodes.is_empty() && new(0).trees.is_empty());
     }
 

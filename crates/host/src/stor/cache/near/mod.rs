@@ -14,20 +14,24 @@
 //! | `place.rs` | which way a page goes |
 //! | `read.rs`, `write.rs` | the ways |
 //! | `stream.rs` | who goes through a file in order |
+//! | `prefetch.rs` | pages that the drive brings to its cache ahead of that one |
 //! | `evict.rs` | what leaves, and when |
 
 mod evict;
 mod index;
 mod place;
+mod prefetch;
 mod read;
 mod stream;
 mod write;
 
 use std::ops::Range;
 
+use wharf_files::Handle;
 use wharf_runtime::range_lock::{Locker, RangeGuard};
 use wharf_wire::file::{Evict, NearResult};
 
+use super::ages::Part;
 use super::mode::Without;
 use super::opened::OpenFile;
 use super::thread::Cached;
@@ -37,7 +41,6 @@ use crate::kit::index::Index;
 use crate::span::Extent;
 
 pub(super) use index::OmniIndex;
-use index::Part;
 pub(super) use stream::Stream;
 
 /// Bytes of a page.
@@ -125,7 +128,7 @@ impl Cached {
         if found.kept > 0 && !omni.note(self.cpu(), &(file.slot, pages.clone())) {
             // The next one may find room.
             self.evict_later((file.slot, pages.start));
-            self.leave_unknown(file, pages).await?;
+            self.leave_unknown(file.handle, pages).await?;
         }
         self.local.counters().near_hits.add(found.hits.into());
         if found.is_full {
@@ -138,13 +141,13 @@ impl Cached {
     /// Pages that the drive has, for which there was no room to note that, leave its cache.
     pub(in crate::stor::cache) async fn leave_unknown(
         &self,
-        file: &OpenFile,
+        handle: Handle,
         pages: &Range<u64>,
     ) -> Result<(), FileError> {
         let (offset, bytes) = (pages.start * PAGE, (pages.end - pages.start) * PAGE);
         let evict = self
             .client
-            .evict_near(file.handle, Evict::WriteBack, offset, bytes);
+            .evict_near(handle, Evict::WriteBack, offset, bytes);
         // Those of them that are noted stay so: others who use them may have had them come again.
         evict.await.map(drop)
     }

@@ -79,9 +79,13 @@ impl Cached {
         if is_on_device && ask.writes && ask.is_whole {
             return Way::Near;
         }
-        // Who goes through a file in order uses all of its pages soon.
+        // Who goes through a file in order uses all of its pages soon: they come here, or the drive has them at hand.
         if ask.is_in_order {
-            return Way::Host;
+            let is_fed = self.process.prefetch_pages > 0 && !ask.is_whole;
+            return match is_fed && (is_on_device || self.process.omni.has_room(pages)) {
+                true => Way::Near,
+                false => Way::Host,
+            };
         }
         if is_on_device {
             return Way::Near;
@@ -103,6 +107,9 @@ impl Cached {
     pub(super) fn host_has_room(&self, pages: u64) -> bool {
         let shared = &self.process.shared;
         let stays = u64::from(shared.frames.count()) / ROOM_SHARE;
+        // Else pages would leave for those that come for their reads, and those for the next ones.
+        let low = self.process.ages.as_ref().map_or(0, |ages| ages.low_pages);
+        let stays = stays.max(low);
         shared.common.free.count() > pages + stays
     }
 

@@ -27,7 +27,7 @@ impl Cached {
         let (first, end) = (extent.first_page(), extent.first_page() + extent.pages());
         let is_in_order = file.stream.note(first, end);
         if is_in_order {
-            self.bring_ahead(file, first);
+            self.go_ahead(file, extent);
         }
         self.read_near_as(file, extent, out, is_in_order).await
     }
@@ -122,8 +122,21 @@ impl Cached {
         Ok((part.bytes, self.note_near(file, &pages, found).await?))
     }
 
+    /// Has the next pages come of one who goes through a file in order, and is at an extent. To who wants less than a page at a time only
+    /// bytes come that are asked for, where the drive's cache is filled ahead and has room.
+    pub(super) fn go_ahead(&self, file: &OpenFile, extent: Extent) {
+        let is_fed = self.process.prefetch_pages > 0;
+        let is_near = is_fed && extent.bytes < super::PAGE && self.process.omni.has_room(1);
+        if !is_near {
+            self.bring_ahead(file, extent.first_page());
+        }
+        if is_fed {
+            self.prefetch(file, extent.first_page() + extent.pages());
+        }
+    }
+
     /// Has the next pages of one who goes through a file in order, from this one on, come here, if nobody is in the way.
-    pub(super) fn bring_ahead(&self, file: &OpenFile, page: u64) {
+    fn bring_ahead(&self, file: &OpenFile, page: u64) {
         let (cpu, process): (&Cpu, _) = (self.cpu(), &self.process);
         let Some((first, pages)) = file.stream.window(page, process.window_pages) else {
             return;
@@ -137,6 +150,7 @@ impl Cached {
         if let Some(_guard) = process.omni.try_lock(cpu, locker, window.clone()) {
             // From here on they are found here, and whoever wants them waits for them.
             let count = window.1.end - first;
+            self.note_use(file.slot, Extent::of_pages(first, count));
             self.local.read_ahead(file.slot, first, count);
             if process.omni.is_any_on_device(cpu, &window) {
                 // For the others there was no memory.

@@ -27,7 +27,7 @@ impl Cached {
         let is_in_order = file.stream.note(first, end);
         if is_in_order && extent.bytes < super::PAGE {
             // They are read before a part of them is written.
-            self.bring_ahead(file, first);
+            self.go_ahead(file, extent);
         }
         let (mut done, mut touch) = (0, Touch::default());
         while done < extent.bytes {

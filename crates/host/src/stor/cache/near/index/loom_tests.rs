@@ -42,6 +42,7 @@ impl Sides {
                 range_pages: 2,
                 pages: AtomicU64::new(0),
                 pages_max: PAGES,
+                coming: AtomicU64::new(0),
                 locks: StdArc::new(RangeLocks::new(Mailboxes::new(1))),
                 locks_files: false,
                 evicts: AtomicBool::new(false),
