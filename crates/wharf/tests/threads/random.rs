@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-use wharf::files::{Keeping, WriteMode};
+use wharf::files::{Coherence, Keeping, WriteMode};
 use wharf_files::{Sync, vfs::Target};
 use wharf_runtime::{Rng, Seed};
 
@@ -210,17 +210,25 @@ fn room(process: &Process) -> u64 {
 #[test]
 fn threads_of_two_processes_find_what_any_of_them_wrote_in_whichever_cache() {
     // With one thread of its own, a process keeps writes too.
-    for (seed, threads_of_first, writes) in [
-        (1, THREADS / 2, WriteMode::WriteBack),
-        (2, THREADS - 1, WriteMode::WriteBack),
-        (3, THREADS / 2, WriteMode::WriteThrough),
-        (4, THREADS / 2, WriteMode::WriteAround),
+    for (seed, threads_of_first, writes, coherence) in [
+        (1, THREADS / 2, WriteMode::WriteBack, Coherence::Leases),
+        (2, THREADS - 1, WriteMode::WriteBack, Coherence::Leases),
+        (3, THREADS / 2, WriteMode::WriteThrough, Coherence::Leases),
+        (4, THREADS / 2, WriteMode::WriteAround, Coherence::Leases),
+        (5, THREADS - 1, WriteMode::WriteBack, Coherence::None),
+        (6, THREADS / 2, WriteMode::WriteAround, Coherence::None),
     ] {
         println!("seed {seed}");
+        // Without coherence a process finds what its own threads wrote, and has its file for itself.
+        let of_other = match coherence {
+            Coherence::Leases => 5,
+            Coherence::None => 0,
+        };
         let attach = |socket: &Path, bytes| {
             let keeping = Keeping {
                 is_omni: true,
                 writes,
+                coherence,
                 ..Keeping::of_bytes(bytes)
             };
             FileDrive::attach_keeping(socket, keeping)
@@ -239,7 +247,7 @@ fn threads_of_two_processes_find_what_any_of_them_wrote_in_whichever_cache() {
                     let its = Worker::new(number, process, (other, &files[other]), seed);
                     let mut workers = [own, its];
                     for _ in 0..ROUNDS {
-                        let at = usize::from(workers[0].below(100) < 5);
+                        let at = usize::from(workers[0].below(100) < of_other);
                         workers[at].work();
                     }
                     workers.iter().for_each(Worker::close);
