@@ -72,7 +72,7 @@ crate::settings! {
         /// Who computes on files, where a workload has something computed: `dynamic` (whoever is expected to be done first), `host`,
         /// `drive`, `presence` (the host if it has more of the pages than the drive's cache); `data` and `exec`: as
         /// `dynamic`, with the terms of moving data alone, and of moving and computing. Without a cache it is the drive, unless
-        /// it is `host`.
+        /// it is `host`. What the drive refuses the host computes.
         pub compute: Compute = Compute::Dynamic;
         /// A part that is left out, so that what it does is seen: `nothing`; `ranges` (a lock is of a whole file);
         /// `exclusion` (a page that comes to the host's cache stays in the drive's too); `near-io` (whole pages

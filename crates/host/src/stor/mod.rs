@@ -115,6 +115,7 @@ crate::settings! {
         /// Who computes on files, where a workload has something computed: `host`; `drive`; `presence` (the host if it
         /// has more of the pages than the drive's cache); `dynamic` (whoever is expected to be done first), and with terms of that left
         /// out `data` (that of moving data alone) and `exec` (moving and computing). Without a cache it is the drive, unless it is `host`.
+        /// What the drive refuses the host computes.
         pub compute: Compute = Compute::Host;
         /// With `near`: a part that is left out, so that what it does is seen: `nothing`; `ranges` (a lock is of a
         /// whole file); `exclusion` (a page that comes to the host's cache stays in the drive's too); `near-io`
