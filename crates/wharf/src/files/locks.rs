@@ -98,12 +98,16 @@ impl FileDrive {
         request: &LockRequest,
     ) -> Result<Option<HeldLock>, FileError> {
         let cache = self.usable();
-        let is_free = cache.and_then(|cache| cache.borrow_mut().is_free(handle, request));
-        if is_free == Some(true) {
-            return Ok(None);
+        let known = cache.and_then(|cache| cache.borrow_mut().test_lock(handle, request));
+        if let Some(found) = known {
+            return Ok(found);
         }
         let client = self.client();
-        self.done(client.test_lock(handle, request))
+        let found = self.done(client.test_lock(handle, request))?;
+        if let (Some(cache), Some(found)) = (self.usable(), &found) {
+            cache.borrow_mut().learn_lock(found);
+        }
+        Ok(found)
     }
 
     /// Gives a lock without a command, if this process may grant it, or may do so from now on; none if it takes one.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf::files::{Errno, LockKind, LockRange, LockRequest, LockSpace};
+use wharf::files::{Errno, HeldLock, LockKind, LockRange, LockRequest, LockSpace};
 
 use super::writes::Numbers;
 use super::*;
@@ -94,6 +94,36 @@ fn locks_of_who_is_alone_take_no_command_and_others_find_them_all() {
     one.0.release_locks(mine, 7, Records).unwrap();
     assert!(other.locks(its, (300, 300), Exclusive));
     assert!(other.flocks(its, 1, Exclusive));
+    served_ends(served, [one, other]);
+}
+
+/// Owners of one process: what the drive says of the first is said of all others without it, and its lease lasts.
+#[test]
+fn a_lock_of_its_own_that_is_in_the_way_is_told_without_a_command() {
+    let served = Served::new();
+    let (one, other) = (served.process(1 << 20), served.process(0));
+    let (mine, its) = (one.open("/f"), other.open("/f"));
+    let lock = |first, owner| one.ask(mine, &request(owner, (first, first + 9), Exclusive));
+    for round in 0..100 {
+        let first = 100 * round;
+        assert_eq!((lock(first, 7), lock(first + 50, 8)), (Ok(()), Ok(())));
+        let found = one.in_the_way(mine, (first, first + 99));
+        assert_eq!(found, Some((7, true, (first, first + 9))), "{round}");
+        for owner in [7, 8] {
+            one.0.release_locks(mine, owner, Records).unwrap();
+        }
+    }
+    assert_eq!((lock(0, 7), lock(50, 8)), (Ok(()), Ok(())));
+    // The first two locks and the first answer are commands; that ended the lease, and another one came.
+    let counts = one.counts();
+    assert!(counts.locks >= 495 && counts.lock_leases <= 2, "{counts:?}");
+    // The drive, which takes the locks for the other one, says the same of them.
+    let asked = request(0, (0, 99), Exclusive);
+    let here = one.0.test_lock(mine, &asked).unwrap().unwrap();
+    let there = other.0.test_lock(its, &asked).unwrap().unwrap();
+    assert!(here.is_own && !there.is_own);
+    let words = |held: HeldLock| (held.owner, held.session, held.range, held.kind);
+    assert_eq!(words(here), words(there));
     served_ends(served, [one, other]);
 }
 

@@ -12,7 +12,7 @@
 use wharf_files::locks::{
     Lock, LockAsk, LockError, LockLimits, LockOwner, LockPlace, LockRange, LockSpace, LockTable,
 };
-use wharf_host::stor::LockRequest;
+use wharf_host::stor::{HeldLock, LockRequest};
 use wharf_wire::dma::{DmaArea, DmaRegion};
 use wharf_wire::file::lock_area::{
     AREA_PAGES, LOCKS, OwnLock, PLACES, Told, Words, begin, end, locks_at, state_word,
@@ -56,6 +56,8 @@ pub(super) struct Granted {
     told: [(May, u64); PLACES],
     /// What this process has of files with leases; of others what it had once.
     table: LockTable,
+    /// The number by which the drive knows this process, once it has been told.
+    session: Option<u32>,
     /// Locks of the file that is changed, before and after.
     before: Vec<OwnLock>,
     after: Vec<OwnLock>,
@@ -76,6 +78,7 @@ impl Granted {
             places: Places::new(address, USES_MIN),
             told: [((false, false), 0); PLACES],
             table: LockTable::new(all),
+            session: None,
             before: Vec::new(),
             after: Vec::new(),
         }
@@ -153,12 +156,28 @@ impl Granted {
         Some(Told { side, locks }.raw())
     }
 
-    /// Whether nothing is in the way of a lock; none if that takes a command.
-    pub(super) fn is_free(&mut self, number: u64, request: &LockRequest) -> Option<bool> {
+    /// The first lock that is in the way of one, if there is any; none if that takes a command.
+    pub(super) fn test(&mut self, number: u64, request: &LockRequest) -> Option<Option<HeldLock>> {
         let place = self.places.valid(&self.area, number)?;
-        let found = self.table.test(&ask_of(number, request));
+        let found = match self.table.test(&ask_of(number, request)) {
+            None => None,
+            Some(lock) => Some(HeldLock {
+                owner: lock.owner.id,
+                session: self.session?,
+                is_own: true,
+                range: lock.range,
+                kind: lock.kind,
+            }),
+        };
         self.places.uses(place);
-        Some(found.is_none())
+        Some(found)
+    }
+
+    /// The drive has said which lock is in the way.
+    pub(super) fn learn(&mut self, found: &HeldLock) {
+        if found.is_own {
+            self.session = Some(found.session);
+        }
     }
 }
 

@@ -59,7 +59,7 @@ mod written;
 use wharf_files::locks::LockError;
 use wharf_files::vfs::At;
 use wharf_files::{Attributes, Caller, Errno, Handle, Kind, OpenFlags};
-use wharf_host::stor::{Leased, LockRequest};
+use wharf_host::stor::{HeldLock, Leased, LockRequest};
 use wharf_wire::dma::DmaRegion;
 use wharf_wire::file::write_area;
 
@@ -476,12 +476,21 @@ impl Cache {
         Some(done.map_err(LockError::errno))
     }
 
-    /// Whether nothing is in the way of a lock of an open file; none if that takes a command.
-    pub(super) fn is_free(&mut self, handle: Handle, request: &LockRequest) -> Option<bool> {
+    /// The first lock that is in the way of one of an open file, if there is any; none if that takes a command.
+    pub(super) fn test_lock(
+        &mut self,
+        handle: Handle,
+        request: &LockRequest,
+    ) -> Option<Option<HeldLock>> {
         let open = self.open(handle)?;
-        let is_free = self.locks.is_free(open.number, request)?;
-        self.counts.locks += u64::from(is_free);
-        Some(is_free)
+        let found = self.locks.test(open.number, request)?;
+        self.counts.locks += 1;
+        Some(found)
+    }
+
+    /// The drive has said which lock is in the way of one.
+    pub(super) fn learn_lock(&mut self, found: &HeldLock) {
+        self.locks.learn(found);
     }
 
     /// It has changed the bytes of an open file in another way, or perhaps has.
