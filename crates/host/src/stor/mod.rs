@@ -128,7 +128,7 @@ crate::settings! {
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
         /// With `near`: most pages that the drive brings to its own cache at a time ahead of who goes through a file in order by less than a page
         /// at a time; only bytes that are asked for cross the link then. 0: pages come to the host's cache ahead. OmniCache has 512 (2 MiB).
-        /// No more than an eighth of the drive's cache.
+        /// No more than a 32nd of the drive's cache.
         pub prefetch_pages: u32 = 0, in 0..=512;
         /// Which page leaves the cache of a process next: as `design.scale.replacement`.
         pub replacement: Replacement = Replacement::Clock;

@@ -8,7 +8,7 @@ use wharf_drive::DriveConfig;
 use wharf_drive::config::{MediaKind, TokenCheck};
 use wharf_host::ext4_model::{Ext4Config, Ext4Model};
 use wharf_host::omni::{Caches, Omni, OmniConfig};
-use wharf_host::stor::{CacheMode, Placement, Stor, StorConfig};
+use wharf_host::stor::{CacheMode, Eviction, Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, find};
 use wharf_lab::input::{FilesFrom, Input, Plan, TraceFrom};
@@ -631,4 +631,65 @@ fn bytes_and_not_pages_cross_the_link_where_the_drive_has_a_cache() {
     let share = near_bytes / (0.2 * CACHE_BYTES);
     assert!((0.95..=1.0).contains(&share), "{near_bytes}");
     assert!(both.hit_ratio > both.no_command_hit_ratio, "some are near");
+}
+
+/// Who reads files in order by less than a page at a time has bytes alone cross the link, where the drive fills its own cache ahead; pages that
+/// were used leave it, and the next ones find room.
+#[test]
+fn bytes_alone_cross_the_link_where_the_drive_reads_ahead() {
+    const REQUESTS: f64 = 12_000.0;
+    let mut setup = Setup {
+        clients: 4,
+        depth: 1,
+        cache_bytes: 4 << 20,
+        ..setup_on(1, with_room(&in_memory().cache().drive))
+    };
+    let mut reads = spec(Personality::SequentialFiles);
+    (reads.files, reads.threads, reads.requests) = (4, 4, REQUESTS as u64);
+    (reads.request_bytes, reads.footprint_bytes) = (1_024, Some(16 << 20));
+    reads.job.writers = Some(0);
+    let plan = planned(&of_files(reads, 512), &setup);
+    let mut row = |eviction, prefetch_pages| {
+        let own = OmniConfig {
+            device_share: 0.5,
+            eviction,
+            prefetch_pages,
+            ..OmniConfig::default()
+        };
+        setup.host.design.set::<Omni>(&own);
+        let done = run(&setup, &plan, &["omni"]);
+        done.rows.into_iter().next().expect("one row")
+    };
+    let clock = row(Eviction::Clock, 0);
+    let [off, on] = [0, 512].map(|pages| row(Eviction::TwoStep, pages));
+    let link = |row: &Row| row.link_bytes_per_byte.expect("bytes were asked for");
+    println!(
+        "bytes over the link for each: {}, {} in two steps, {} with it",
+        link(&clock),
+        link(&off),
+        link(&on)
+    );
+    assert!(clock.gauge("evicted_oldest").is_none());
+    assert!(
+        link(&off) < 1.05 * link(&clock),
+        "none leaves that was not used"
+    );
+    // A command of 64 bytes and a completion of 16; one command more for each window, and for what leaves. Where there is no room
+    // for the next window, whole pages come, at 80 bytes for several.
+    assert!((1.05..1.09).contains(&link(&on)), "{}", link(&on));
+    let prefetched = on.gauge("near_prefetched").expect("it is on");
+    assert!(
+        prefetched * 4_096.0 > 0.8 * REQUESTS * 1_024.0,
+        "{prefetched}"
+    );
+    assert!(off.gauge("near_prefetched").is_none());
+    let left = on.gauge("near_evicted_oldest").expect("it is on");
+    assert!(left > 0.5 * prefetched, "{left} of {prefetched}");
+    assert!(off.gauge("evicted_oldest").expect("it is on") > 0.0);
+    // Pages near are hits, but for the first ones of each file.
+    assert!(
+        on.hit_ratio.is_some_and(|ratio| ratio > 0.8),
+        "{:?}",
+        on.hit_ratio
+    );
 }

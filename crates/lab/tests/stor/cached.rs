@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use wharf_files::{Errno, OpenFlags};
 use wharf_host::files::{FileClient, Handle};
 use wharf_host::span::Extent;
-use wharf_host::stor::{CacheMode, Placement, Stor, StorConfig, StorFiles};
+use wharf_host::stor::{CacheMode, Eviction, Placement, Stor, StorConfig, StorFiles};
 use wharf_host::{Design, DesignConfig};
 use wharf_runtime::{Cpu, Notify, Seed};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
@@ -32,6 +32,8 @@ struct Shape {
     /// Frames of each process.
     frames: u32,
     cache_files: u32,
+    /// Pages leave in two steps, and the drive brings some ahead.
+    in_steps: bool,
 }
 
 const ALONE: Shape = Shape {
@@ -39,6 +41,7 @@ const ALONE: Shape = Shape {
     threads: 1,
     frames: 32,
     cache_files: 64,
+    in_steps: false,
 };
 
 /// Runs a task for each client, with its files.
@@ -52,6 +55,12 @@ fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
         cache,
         threads: shape.threads,
         cache_files: shape.cache_files,
+        eviction: match shape.in_steps {
+            true => Eviction::TwoStep,
+            false => Eviction::Clock,
+        },
+        inactive_ns: 100_000,
+        prefetch_pages: if shape.in_steps { 512 } else { 0 },
         ..StorConfig::default()
     };
     let processes = shape.clients.div_ceil(shape.threads);
@@ -114,7 +123,12 @@ fn files_behind_a_cache_are_what_the_model_says() {
     for seed in 0..36 {
         let cache = MODES[seed as usize % 4];
         let frames = [16, 64, 400][seed as usize / 4 % 3];
-        owners(seed, Shape { frames, ..ALONE }, cache);
+        let shape = Shape {
+            frames,
+            in_steps: seed / 12 % 2 == 1,
+            ..ALONE
+        };
+        owners(seed, shape, cache);
     }
 }
 
@@ -123,6 +137,7 @@ fn more_files_than_have_a_place_in_a_cache_are_what_the_model_says() {
     for seed in 100..124 {
         let shape = Shape {
             cache_files: 12,
+            in_steps: seed / 4 % 2 == 1,
             ..ALONE
         };
         owners(seed, shape, MODES[seed as usize % 4]);
@@ -136,6 +151,7 @@ fn files_of_processes_and_their_threads_are_what_the_model_says() {
             clients: 4,
             threads: [1, 2, 4][seed as usize % 3],
             frames: 64,
+            in_steps: seed / 12 % 2 == 1,
             ..ALONE
         };
         owners(seed, shape, MODES[seed as usize / 3 % 4]);
@@ -157,6 +173,7 @@ fn no_byte_is_another_files_where_threads_share_a_cache() {
             threads: 3,
             frames: 24,
             cache_files: 8,
+            in_steps: false,
         };
         let mode = MODES[seed as usize % 4];
         run_tasks(shape, mode, 2, move |cpu, files, number| async move {
@@ -243,6 +260,7 @@ fn appends_to_files_that_come_and_go_are_kept() {
             threads: 4,
             frames: 200,
             cache_files: 10,
+            in_steps: seed % 2 == 1,
         };
         let ends: Arc<Mutex<BTreeMap<u64, u64>>> = Arc::default();
         run_tasks(shape, mode, 2, move |cpu, files, number| {

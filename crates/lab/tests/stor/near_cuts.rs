@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use wharf_files::{Handle, OpenFlags};
 use wharf_host::files::FileClient;
 use wharf_host::span::Extent;
-use wharf_host::stor::{CacheMode, Placement, Stor, StorConfig, StorFiles};
+use wharf_host::stor::{CacheMode, Eviction, Placement, Stor, StorConfig, StorFiles};
 use wharf_host::{Design, DesignConfig};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
@@ -205,6 +205,9 @@ fn what_was_synced_is_there_after_a_power_cut_whichever_cache_had_it() {
                 device_share: [0.3, 0.6][seed as usize / 2 % 2],
                 epoch_ns: 0,
                 window: seed % 3 != 0,
+                eviction: [Eviction::Clock, Eviction::TwoStep][seed as usize / 8 % 2],
+                inactive_ns: 100_000,
+                prefetch_pages: [0, 512][seed as usize / 8 % 2],
                 ..StorConfig::default()
             };
             let (more_kept, more_lost) = cut(seed, own);

@@ -139,11 +139,7 @@ fn requests_in_order_wait_for_flash_less_often() {
         assert!(on.near_pages_max <= NEAR_PAGES, "{on:?}");
         assert!(on.waited < off.waited, "{off:?}, with it {on:?}");
         assert!(on.waited_ns < off.waited_ns, "{off:?}, with it {on:?}");
-        // Of pages that are changed the media are busy with writing those that leave.
-        assert!(
-            writes || 2 * on.waited < off.waited,
-            "{off:?}, with it {on:?}"
-        );
+        // Else requests come faster than the media read, or write what leaves.
         if step == BYTES {
             assert!(10 * on.waited < off.waited, "{off:?}, with it {on:?}");
         }

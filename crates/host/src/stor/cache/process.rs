@@ -19,9 +19,9 @@ use crate::kit::index::{Index, NODE_BYTES};
 use crate::scale::shared::{Shape, Shared};
 use crate::stor::StorConfig;
 
-/// Of a cache in the drive, what is brought to it at a time is one part of so many at most: two such windows are there for each who goes
-/// through a file in order.
-const PREFETCH_SHARE: u64 = 8;
+/// Of a cache in the drive, what is brought to it at a time is one part of so many at most: several who go through files in order find room
+/// in the tenth that is free.
+const PREFETCH_SHARE: u64 = 32;
 
 /// The cache of a process, which its threads share.
 pub(in crate::stor) struct Process {

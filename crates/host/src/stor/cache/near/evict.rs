@@ -120,7 +120,7 @@ impl Cached {
     }
 }
 
-/// Has ranges that lie side by side leave the drive's cache; gives how many pages did. Of a file that is closed nothing is there any more.
+/// Has ranges that lie side by side leave the drive's cache; gives how many pages did. From a file that is being closed they leave by that.
 async fn evict(
     client: &StorClient,
     process: &Process,
@@ -130,7 +130,11 @@ async fn evict(
     let cpu = &client.inner.cpu;
     let _guard = process.omni.lock(cpu, locker, part.clone()).await;
     let Some(carrier) = carrier else {
-        process.omni.remove_all(cpu, &part);
+        match process.omni.is_any_on_device(cpu, &part) {
+            // Who closes it has yet to find them.
+            true => process.omni.stay_all(cpu, &part),
+            false => process.omni.remove_all(cpu, &part),
+        }
         return Ok(0);
     };
     let pages = &part.1;

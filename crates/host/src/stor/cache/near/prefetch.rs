@@ -18,13 +18,14 @@ use super::super::node::DriveHandle;
 use super::super::opened::OpenFile;
 use super::super::thread::Cached;
 use super::PAGE;
+use super::stream::WINDOW_PAGES_MIN;
 
 impl Cached {
     /// Has the drive bring the next pages, for a request in order that ends before page `end`, unless it has them or has no room.
     pub(super) fn prefetch(&self, file: &OpenFile, end: u64) {
         let (process, slot) = (&self.process, file.slot);
         let most = process.prefetch_pages.min(process.omni.free_pages());
-        if most == 0 {
+        if most < process.prefetch_pages.min(WINDOW_PAGES_MIN) {
             return self.evict_later((slot, end));
         }
         let Some((first, pages)) = file.stream.window_near(end, most) else {
@@ -34,12 +35,12 @@ impl Cached {
             return;
         };
         process.omni.begin_coming(pages);
+        self.leave_if_low();
         self.cpu().spawn("omni prefetches", async move {
             this.enter(slot, Entry::Shared).await;
             this.fill_near(slot, first..first + pages).await;
             this.leave(slot, Entry::Shared);
             this.process.omni.end_coming(pages);
-            this.leave_if_low();
         });
     }
 

@@ -6,7 +6,7 @@ use std::cell::Cell;
 const FOLLOWERS: u32 = 2;
 
 /// Pages of the first window.
-const WINDOW_PAGES_MIN: u64 = 4;
+pub(super) const WINDOW_PAGES_MIN: u64 = 4;
 
 /// Pages that are brought to a cache ahead of who goes through a file in order.
 #[derive(Debug)]
