@@ -216,6 +216,25 @@ fn a_log_page_tells_what_the_cache_has_and_did() {
     });
 }
 
+/// It counted as a hit of the page that the file ends within, and took that one away.
+#[test]
+fn a_read_behind_the_end_is_of_no_page() {
+    with_cache(8, |mut asker| async move {
+        let handle = file(&mut asker, 2).await;
+        asker.put(0, &[3; 100]);
+        let write = asker.aimed(Command::write_file(1, handle, 2 * PAGE, 100));
+        assert_eq!(asker.send(write).await.done(), Ok(100));
+        let last = Command::read_near(1, handle, 2 * PAGE, 10).keeping(0);
+        assert_eq!(send(&mut asker, last).await.kept, 1);
+        let behind = Command::read_near(1, handle, 5 * PAGE, 8);
+        let nothing = NearResult::default();
+        assert_eq!(send(&mut asker, behind).await, nothing);
+        assert_eq!(send(&mut asker, behind.keeping(0)).await, nothing);
+        assert_eq!(send(&mut asker, behind.taking()).await, nothing);
+        assert_eq!(near_pages(&mut asker).await, (1, 0));
+    });
+}
+
 #[test]
 fn what_is_written_near_goes_to_the_media_in_the_end() {
     with_cache(8, |mut asker| async move {

@@ -23,6 +23,15 @@ use crate::stor::StorConfig;
 /// in the tenth that is free.
 const PREFETCH_SHARE: u64 = 32;
 
+/// Pages that it has so at least, if it has as many.
+const PREFETCH_PAGES_MIN: u64 = 4;
+
+/// Most pages that are brought at a time to a cache of so many pages in the drive.
+fn prefetch_max(near_pages: u64) -> u64 {
+    let share = (near_pages / PREFETCH_SHARE).max(PREFETCH_PAGES_MIN);
+    share.min(near_pages)
+}
+
 /// The cache of a process, which its threads share.
 pub(in crate::stor) struct Process {
     pub(super) mode: CacheMode,
@@ -98,7 +107,7 @@ impl Process {
             refusals: Refusals::default(),
             without: own.without,
             epoch_ns: own.epoch_ns,
-            prefetch_pages: u64::from(own.prefetch_pages).min(pages.1 / PREFETCH_SHARE),
+            prefetch_pages: u64::from(own.prefetch_pages).min(prefetch_max(pages.1)),
             prefetched: AtomicU64::new(0),
             ages: (own.eviction == Eviction::TwoStep).then(ages),
             window_pages: own.read_ahead_pages.into(),

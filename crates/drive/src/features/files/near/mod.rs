@@ -475,15 +475,24 @@ impl Near {
 
     /// Has a file be open for the cache, until it is [let go](Near::let_go). For one who is inside.
     async fn hold(&self, fs: &FileSystemOfDrive, number: u64) -> Result<(), FileError> {
-        if !self.has(number) {
-            fs.open(number).await?;
-            if self.has(number) {
-                // Another one was as fast.
-                fs.close(number).await?;
-            }
+        let hold = || self.blocks.borrow_mut().add_user(number);
+        if self.has(number) {
+            hold();
+            return Ok(());
         }
-        self.blocks.borrow_mut().add_user(number);
-        Ok(())
+        fs.open(number).await?;
+        let is_open = self.has(number);
+        // Before it is waited for: the other one may let go meanwhile, and close what it has opened.
+        hold();
+        if !is_open {
+            return Ok(());
+        }
+        // Another one was as fast.
+        let closed = fs.close(number).await;
+        if closed.is_err() {
+            self.let_go(fs, number).await?;
+        }
+        closed
     }
 
     async fn let_go(&self, fs: &FileSystemOfDrive, number: u64) -> Result<(), FileError> {

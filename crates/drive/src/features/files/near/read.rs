@@ -63,7 +63,9 @@ impl Near {
             bytes: (bytes.end - bytes.start) as u32,
             ..NearResult::default()
         };
-        result.hits = self.there(number, &pages);
+        if !bytes.is_empty() {
+            result.hits = self.there(number, &pages);
+        }
         self.count(|counts| {
             counts.reads += 1;
             counts.hits += u64::from(result.hits);
@@ -106,6 +108,10 @@ impl Near {
         out: &mut Out<'_>,
         (takes, put): (bool, &impl Fn(&[u8], Out<'_>) -> Result<(), FileError>),
     ) -> Result<u32, FileError> {
+        if bytes.is_empty() {
+            // It is no page's, also where the file ends within one.
+            return Ok(0);
+        }
         let pages = pages_of(bytes);
         let (mut page, mut touched) = (pages.start, 0);
         while page < pages.end {

@@ -70,6 +70,11 @@ impl Cached {
         let is_shared = !way.is_host() && self.process.without != Without::NearIo;
         let _guard = self.lock_pages(slot, &pages, is_shared).await;
         if way.is_host() {
+            let is_near = |page| !self.is_here(slot, page) && self.is_on_device(slot, page);
+            if ask.is_whole && !place.is_on_device && pages.clone().any(is_near) {
+                // It went there before it was locked, and a write of all of it takes nothing from there.
+                return Ok((0, Touch::default()));
+            }
             let written = self.local.write(slot, part, data, WritePolicy::Back);
             let found = written.await.map_err(as_file_error)?;
             if place.is_on_device {
