@@ -11,7 +11,7 @@
 //! 3. A request that cuts a page at multiples of a sector changes the words of its sectors.
 //!
 //! No byte is lost: what is read is what was written, whoever wrote it and whatever it is. The words of
-//! [`CHUNK_PAGES`] neighbours lie together, so that what finds them takes a fraction of a byte a page.
+//! 64 neighbours lie together, so that what finds them takes a fraction of a byte a page.
 
 use std::sync::Arc;
 
