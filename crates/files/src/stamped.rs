@@ -67,20 +67,30 @@ impl StampedPages {
     /// If that is more than the page.
     pub fn write(&mut self, page: u64, from: usize, bytes: &[u8]) {
         assert_within(from, bytes.len());
-        if !self.whole.contains_key(&page) && self.write_words(page, from, bytes) {
+        if let Some(whole) = self.whole.get_mut(&page) {
+            let whole = Arc::make_mut(whole);
+            whole[from..from + bytes.len()].copy_from_slice(bytes);
+            let words = words_of(whole);
+            if let Some(words) = words {
+                self.whole.remove(&page);
+                *self.words_mut(page) = words;
+            }
             return;
         }
-        let mut whole = self.whole.remove(&page).unwrap_or_else(|| {
-            let mut whole = Arc::new([0; PAGE_BYTES]);
-            // All of it is written: what it was does not matter.
-            if let Some(words) = self.words(page).filter(|_| bytes.len() < PAGE_BYTES) {
-                expand(words, 0, &mut Arc::make_mut(&mut whole)[..]);
+        if self.write_words(page, from, bytes) {
+            return;
+        }
+        let mut whole = [0; PAGE_BYTES];
+        // If all of it is written, what it was does not matter.
+        if let Some(words) = self.words(page).filter(|_| bytes.len() < PAGE_BYTES) {
+            expand(words, 0, &mut whole);
+        }
+        whole[from..from + bytes.len()].copy_from_slice(bytes);
+        match words_of(&whole) {
+            Some(words) => *self.words_mut(page) = words,
+            None => {
+                self.whole.insert(page, Arc::new(whole));
             }
-            whole
-        });
-        Arc::make_mut(&mut whole)[from..from + bytes.len()].copy_from_slice(bytes);
-        if !self.write_words(page, 0, &whole[..]) {
-            self.whole.insert(page, whole);
         }
     }
 
@@ -103,23 +113,26 @@ impl StampedPages {
         (chunks + whole + slots * SLOT) as u64
     }
 
-    /// Which pages hold something, and that: in order.
+    /// Which pages hold something, and CRC-64s of what is kept of them, in order: equal of two only if all bytes are.
     #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn held(&self) -> Vec<(u64, PageBytes)> {
-        let in_chunk = |chunk: &u64| chunk * CHUNK_PAGES..(chunk + 1) * CHUNK_PAGES;
-        let of_chunks = self.chunks.keys().flat_map(in_chunk);
-        let mut pages: Vec<u64> = of_chunks.chain(self.whole.keys().copied()).collect();
-        pages.sort_unstable();
-        pages.dedup();
-        let bytes_of = |page| {
-            let mut bytes = [0; PAGE_BYTES];
-            self.read(page, 0, &mut bytes);
-            (page, bytes)
+    pub(crate) fn identity(&self) -> Vec<(u64, usize)> {
+        let sum =
+            |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes) as usize;
+        // A page is whole only if no words stand for it: there is one way to keep what it holds.
+        let whole = self
+            .whole
+            .iter()
+            .map(|(page, bytes)| (*page, sum(&bytes[..])));
+        let of_chunk = |(chunk, words): (&u64, &Arc<Chunk>)| {
+            let pages = (chunk * CHUNK_PAGES..).zip(words.iter());
+            let held = pages.filter(|(_, words)| **words != Words::default());
+            held.filter(|(page, _)| !self.whole.contains_key(page))
+                .map(|(page, words)| (page, sum(words.as_flattened())))
+                .collect::<Vec<_>>()
         };
-        let pages = pages.into_iter().map(bytes_of);
-        pages
-            .filter(|(_, bytes)| *bytes != [0; PAGE_BYTES])
-            .collect()
+        let mut all: Vec<_> = whole.chain(self.chunks.iter().flat_map(of_chunk)).collect();
+        all.sort_unstable();
+        all
     }
 
     fn words(&self, page: u64) -> Option<&Words> {
@@ -127,22 +140,43 @@ impl StampedPages {
         Some(&chunk[(page % CHUNK_PAGES) as usize])
     }
 
+    fn words_mut(&mut self, page: u64) -> &mut Words {
+        let chunk = self.chunks.entry(page / CHUNK_PAGES);
+        let chunk = chunk.or_insert_with(|| Arc::new([Words::default(); CHUNK_PAGES as usize]));
+        &mut Arc::make_mut(chunk)[(page % CHUNK_PAGES) as usize]
+    }
+
     /// Writes whole sectors whose words are alike; false if these are not such, and then nothing is written.
     fn write_words(&mut self, page: u64, from: usize, bytes: &[u8]) -> bool {
         let (sectors, rest) = bytes.as_chunks::<SECTOR_BYTES>();
-        let are_alike = |sector: &[u8; SECTOR_BYTES]| sector[8..] == sector[..SECTOR_BYTES - 8];
         if !from.is_multiple_of(SECTOR_BYTES) || !rest.is_empty() || !sectors.iter().all(are_alike)
         {
             return false;
         }
-        let chunk = self.chunks.entry(page / CHUNK_PAGES);
-        let chunk = chunk.or_insert_with(|| Arc::new([Words::default(); CHUNK_PAGES as usize]));
-        let words = &mut Arc::make_mut(chunk)[(page % CHUNK_PAGES) as usize];
+        let words = self.words_mut(page);
         for (word, sector) in words[from / SECTOR_BYTES..].iter_mut().zip(sectors) {
             word.copy_from_slice(&sector[..8]);
         }
         true
     }
+}
+
+/// Whether a sector is one word, again and again.
+fn are_alike(sector: &[u8; SECTOR_BYTES]) -> bool {
+    sector[8..] == sector[..SECTOR_BYTES - 8]
+}
+
+/// The words of a page, if these say all of it.
+fn words_of(page: &PageBytes) -> Option<Words> {
+    let (sectors, _) = page.as_chunks::<SECTOR_BYTES>();
+    if !sectors.iter().all(are_alike) {
+        return None;
+    }
+    let mut words = Words::default();
+    for (word, sector) in words.iter_mut().zip(sectors) {
+        word.copy_from_slice(&sector[..8]);
+    }
+    Some(words)
 }
 
 fn assert_within(from: usize, length: usize) {
@@ -239,13 +273,19 @@ mod tests {
                 for (page, bytes) in model {
                     assert_eq!(&page_of(pages, *page), bytes, "seed {seed} page {page}");
                 }
-                let held = pages.held();
-                let model = model
-                    .iter()
-                    .filter(|(_, bytes)| bytes.iter().any(|b| *b != 0));
-                let expected: Vec<_> = model.map(|(page, b)| (*page, &b[..])).collect();
-                let held: Vec<_> = held.iter().map(|(page, b)| (*page, &b[..])).collect();
-                assert_eq!(held, expected, "seed {seed}");
+                // However it came to what it holds, that is all that it is known by.
+                let mut anew = StampedPages::default();
+                for (page, bytes) in model.iter().rev() {
+                    anew.write(*page, 0, bytes);
+                }
+                let identity = pages.identity();
+                assert_eq!(identity, anew.identity(), "seed {seed}");
+                let is_held = |(_, bytes): &(&u64, &Vec<u8>)| bytes.iter().any(|b| *b != 0);
+                let held = model.iter().filter(is_held).map(|(page, _)| *page);
+                assert!(
+                    held.eq(identity.iter().map(|(page, _)| *page)),
+                    "seed {seed}"
+                );
             }
         }
     }
