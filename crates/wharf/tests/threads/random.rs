@@ -254,12 +254,19 @@ fn threads_of_two_processes_find_what_any_of_them_wrote_in_whichever_cache() {
                 });
             }
         });
-        for process in &processes {
+        // What each process has of the time is the machine's to say.
+        let counts = processes.iter().map(|process| {
             let counts = process.drive.cache_counts().unwrap();
             println!("{counts:?}");
-            assert!(counts.near_reads > 20 && counts.misses > 20);
-            // Only what the drive may take later goes to its cache.
-            assert_eq!(counts.near_writes > 3, writes == WriteMode::WriteBack);
+            [counts.near_reads, counts.misses, counts.near_writes]
+        });
+        let all = counts.reduce(|one, other| std::array::from_fn(|at| one[at] + other[at]));
+        let [reads, misses, near_writes] = all.unwrap();
+        assert!(reads > 20 && misses > 20);
+        // Only what the drive may take later goes to its cache.
+        match writes {
+            WriteMode::WriteBack => assert!(near_writes > 3),
+            _ => assert_eq!(near_writes, 0),
         }
         let last = Process::of(&served, FileDrive::attach_omni, 1 << 20);
         for (which, file) in files.iter().enumerate() {
