@@ -70,10 +70,10 @@ impl StampedPages {
         if let Some(whole) = self.whole.get_mut(&page) {
             let whole = Arc::make_mut(whole);
             whole[from..from + bytes.len()].copy_from_slice(bytes);
-            let words = words_of(whole);
-            if let Some(words) = words {
-                self.whole.remove(&page);
-                *self.words_mut(page) = words;
+            if words_of(&whole[..]).is_some()
+                && let Some(whole) = self.whole.remove(&page)
+            {
+                self.write_words(page, 0, &whole[..]);
             }
             return;
         }
@@ -86,11 +86,8 @@ impl StampedPages {
             expand(words, 0, &mut whole);
         }
         whole[from..from + bytes.len()].copy_from_slice(bytes);
-        match words_of(&whole) {
-            Some(words) => *self.words_mut(page) = words,
-            None => {
-                self.whole.insert(page, Arc::new(whole));
-            }
+        if !self.write_words(page, 0, &whole) {
+            self.whole.insert(page, Arc::new(whole));
         }
     }
 
@@ -140,43 +137,30 @@ impl StampedPages {
         Some(&chunk[(page % CHUNK_PAGES) as usize])
     }
 
-    fn words_mut(&mut self, page: u64) -> &mut Words {
-        let chunk = self.chunks.entry(page / CHUNK_PAGES);
-        let chunk = chunk.or_insert_with(|| Arc::new([Words::default(); CHUNK_PAGES as usize]));
-        &mut Arc::make_mut(chunk)[(page % CHUNK_PAGES) as usize]
-    }
-
     /// Writes whole sectors whose words are alike; false if these are not such, and then nothing is written.
     fn write_words(&mut self, page: u64, from: usize, bytes: &[u8]) -> bool {
-        let (sectors, rest) = bytes.as_chunks::<SECTOR_BYTES>();
-        if !from.is_multiple_of(SECTOR_BYTES) || !rest.is_empty() || !sectors.iter().all(are_alike)
-        {
+        if !from.is_multiple_of(SECTOR_BYTES) {
             return false;
         }
-        let words = self.words_mut(page);
-        for (word, sector) in words[from / SECTOR_BYTES..].iter_mut().zip(sectors) {
-            word.copy_from_slice(&sector[..8]);
+        let Some(new) = words_of(bytes) else {
+            return false;
+        };
+        let chunk = self.chunks.entry(page / CHUNK_PAGES);
+        let chunk = chunk.or_insert_with(|| Arc::new([Words::default(); CHUNK_PAGES as usize]));
+        let words = &mut Arc::make_mut(chunk)[(page % CHUNK_PAGES) as usize];
+        for (word, new) in words[from / SECTOR_BYTES..].iter_mut().zip(new) {
+            *word = new;
         }
         true
     }
 }
 
-/// Whether a sector is one word, again and again.
-fn are_alike(sector: &[u8; SECTOR_BYTES]) -> bool {
-    sector[8..] == sector[..SECTOR_BYTES - 8]
-}
-
-/// The words of a page, if these say all of it.
-fn words_of(page: &PageBytes) -> Option<Words> {
-    let (sectors, _) = page.as_chunks::<SECTOR_BYTES>();
-    if !sectors.iter().all(are_alike) {
-        return None;
-    }
-    let mut words = Words::default();
-    for (word, sector) in words.iter_mut().zip(sectors) {
-        word.copy_from_slice(&sector[..8]);
-    }
-    Some(words)
+/// The words of whole sectors, if these say all of them: each is one word, again and again.
+fn words_of(bytes: &[u8]) -> Option<impl Iterator<Item = Word>> {
+    let (sectors, rest) = bytes.as_chunks::<SECTOR_BYTES>();
+    let is_word = |sector: &[u8; SECTOR_BYTES]| sector[8..] == sector[..SECTOR_BYTES - 8];
+    let word = |sector: &[u8; SECTOR_BYTES]| std::array::from_fn(|at| sector[at]);
+    (rest.is_empty() && sectors.iter().all(is_word)).then(|| sectors.iter().map(word))
 }
 
 fn assert_within(from: usize, length: usize) {

@@ -31,7 +31,11 @@ impl Parts {
         Parts { unit, done: 0 }
     }
 
-    /// So much more has been done. The last part of an operation counts as a whole one at the end.
+    /// So much more has been done; gives how many operations that has ended. The last part of one counts as a whole one at the end.
+    pub fn ended(&mut self, more: u64, is_end: bool) -> u64 {
+        self.add(more, is_end).whole
+    }
+
     fn add(&mut self, more: u64, is_end: bool) -> Counted {
         let (before, all) = (self.done, self.done + more);
         let whole = match is_end {

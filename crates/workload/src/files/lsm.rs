@@ -327,24 +327,18 @@ impl Store {
     ) -> Store {
         files.reverse();
         let log = files.pop().expect("there are enough files");
+        let mut levels = vec![Vec::new(); 2];
+        while most_tables(levels.len()) < keys.div_ceil(table_records as u32) as usize {
+            levels.push(Vec::new());
+        }
+        let keys = if is_filled { keys } else { 0 };
         let mut all: Vec<u32> = (0..keys).map(key).collect();
         all.sort_unstable();
         let tables = all.chunks(table_records as usize).map(|keys| Table {
             file: files.pop().expect("there are enough files"),
             keys: keys.to_vec(),
         });
-        let lowest: Vec<Table> = tables.collect();
-        let mut levels = vec![Vec::new(); 2];
-        while most_tables(levels.len()) < lowest.len() {
-            levels.push(Vec::new());
-        }
-        let (lowest, keys) = match is_filled {
-            true => (lowest, keys),
-            false => {
-                files.extend(lowest.iter().rev().map(|table| table.file));
-                (Vec::new(), 0)
-            }
-        };
+        let lowest = tables.collect();
         levels.push(lowest);
         Store {
             free: files,

@@ -14,12 +14,41 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
+/// How much each host has of something, if it has any.
+#[derive(Default)]
+pub(super) struct Shares(RefCell<BTreeMap<u32, u64>>);
+
+impl Shares {
+    pub(super) fn of(&self, host: u32) -> u64 {
+        self.0.borrow().get(&host).copied().unwrap_or_default()
+    }
+
+    pub(super) fn give(&self, host: u32, more: u64) {
+        *self.0.borrow_mut().entry(host).or_default() += more;
+    }
+
+    /// Takes back what it was given.
+    pub(super) fn take(&self, host: u32, less: u64) {
+        let mut all = self.0.borrow_mut();
+        if let Some(own) = all.get_mut(&host) {
+            *own -= less;
+        }
+        all.retain(|_, own| *own > 0);
+    }
+}
+
+/// The place of whose turn it is of those who wait in a line: who has the least, and of these the first.
+pub(super) fn least_of(line: impl Iterator<Item = u64>) -> Option<usize> {
+    let first = line.enumerate().min_by_key(|(place, has)| (*has, *place));
+    first.map(|(place, _)| place)
+}
+
 /// The memory of a drive for vectors: a wall.
 pub(super) struct ComputeMemory {
     bytes: u64,
     left: Cell<u64>,
-    /// What each host has of it, if it has anything.
-    used: RefCell<BTreeMap<u32, u64>>,
+    /// What each host has of it.
+    used: Shares,
     /// Those who wait, in order.
     line: RefCell<Vec<Wanting>>,
     next: Cell<u64>,
@@ -45,7 +74,7 @@ impl ComputeMemory {
         ComputeMemory {
             bytes,
             left: Cell::new(bytes),
-            used: RefCell::default(),
+            used: Shares::default(),
             line: RefCell::default(),
             next: Cell::default(),
         }
@@ -80,7 +109,7 @@ impl ComputeMemory {
         })
         .await;
         self.left.set(self.left.get() - bytes);
-        *self.used.borrow_mut().entry(host).or_default() += bytes;
+        self.used.give(host, bytes);
         // There may be enough for the next one too.
         self.wake_first();
         Taken {
@@ -92,10 +121,8 @@ impl ComputeMemory {
 
     /// The place in the line of whose turn it is, if there is enough: nobody passes one who waits for more.
     fn first(&self) -> Option<usize> {
-        let (line, used) = (self.line.borrow(), self.used.borrow());
-        let of_host = |one: &Wanting| used.get(&one.host).copied().unwrap_or_default();
-        let places = 0..line.len();
-        let first = places.min_by_key(|place| (of_host(&line[*place]), *place))?;
+        let line = self.line.borrow();
+        let first = least_of(line.iter().map(|one| self.used.of(one.host)))?;
         (line[first].bytes <= self.left.get()).then_some(first)
     }
 
@@ -110,10 +137,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let memory = self.memory;
         memory.left.set(memory.left.get() + self.bytes);
-        if let Some(used) = memory.used.borrow_mut().get_mut(&self.host) {
-            *used -= self.bytes;
-        }
-        memory.used.borrow_mut().retain(|_, used| *used > 0);
+        memory.used.take(self.host, self.bytes);
         memory.wake_first();
     }
 }
@@ -188,8 +212,7 @@ impl Turns {
     fn next(&self) -> Option<Waiting> {
         let (mut waiting, hosts) = (self.waiting.borrow_mut(), self.hosts.borrow());
         let last = |one: &Waiting| hosts.get(&one.host).map_or(0, |own| own.last);
-        let places = 0..waiting.len();
-        let next = places.min_by_key(|place| (last(&waiting[*place]), *place))?;
+        let next = least_of(waiting.iter().map(last))?;
         Some(waiting.remove(next))
     }
 

@@ -12,7 +12,7 @@
 //! for commands of blocks.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -23,7 +23,7 @@ use wharf_runtime::{OnCpu, TaskId};
 use wharf_wire::command::Command;
 
 use super::answer::FileAnswer;
-use super::compute::Turns;
+use super::compute::{Shares, Turns, least_of};
 use super::firmware::Firmware;
 use super::lines::FileSystemOfDrive;
 use super::locks::{answer_parked, session_of};
@@ -34,7 +34,7 @@ use crate::core::{Core, Serve, Share, Slot, Step, outcome};
 const FILE_TASKS: u32 = 32;
 
 /// Commands that take long that a core does for one host at a time.
-const LONG_OF_HOST: u32 = 8;
+const LONG_OF_HOST: u64 = 8;
 
 /// Tasks of a core for them, made when they are needed.
 const LONG_TASKS: u32 = 64;
@@ -116,8 +116,8 @@ struct Line {
     waiting: RefCell<VecDeque<Waiting>>,
     /// Tasks that have nothing to do.
     idle: RefCell<Vec<TaskId>>,
-    /// Of commands that take long, how many are at work for each host that has any.
-    at_work: RefCell<BTreeMap<u32, u32>>,
+    /// Of commands that take long, how many are at work for each host.
+    at_work: Shares,
 }
 
 impl Line {
@@ -127,34 +127,21 @@ impl Line {
         if waiting.front()?.of_host.is_none() {
             return waiting.pop_front();
         }
-        let hosts = waiting.iter().enumerate();
-        let hosts = hosts.filter_map(|(place, one)| Some((self.at_work_for(one.of_host?), place)));
-        let (at_work, place) = hosts.min()?;
-        if at_work == LONG_OF_HOST {
+        let at_work = |host| self.at_work.of(host);
+        let place = least_of(waiting.iter().map(|one| one.of_host.map_or(0, at_work)))?;
+        let host = waiting[place].of_host?;
+        if at_work(host) == LONG_OF_HOST {
             return None;
         }
-        let next = waiting.remove(place)?;
-        let host = next.of_host?;
-        self.at_work.borrow_mut().insert(host, at_work + 1);
-        Some(next)
+        self.at_work.give(host, 1);
+        waiting.remove(place)
     }
 
     /// One that was [next](Line::next) has been served.
     fn is_over(&self, one: &Waiting) {
-        let Some(host) = one.of_host else { return };
-        let mut at_work = self.at_work.borrow_mut();
-        if let Some(count) = at_work.get_mut(&host) {
-            *count -= 1;
+        if let Some(host) = one.of_host {
+            self.at_work.take(host, 1);
         }
-        at_work.retain(|_, count| *count > 0);
-    }
-
-    fn at_work_for(&self, host: u32) -> u32 {
-        self.at_work
-            .borrow()
-            .get(&host)
-            .copied()
-            .unwrap_or_default()
     }
 
     /// Whether a host has as many as are done at a time, at work or about to be.
@@ -164,7 +151,7 @@ impl Line {
             .iter()
             .filter(|one| one.of_host == Some(host))
             .count();
-        self.at_work_for(host) + waiting as u32 > LONG_OF_HOST
+        self.at_work.of(host) + waiting as u64 > LONG_OF_HOST
     }
 }
 
@@ -224,11 +211,10 @@ impl FileCore {
         if command.is_long() {
             return self.put_long(share, command);
         }
-        let of_host = None;
         self.line.waiting.borrow_mut().push_back(Waiting {
             share,
             command,
-            of_host,
+            of_host: None,
         });
         let Some(task) = self.line.idle.borrow_mut().pop() else {
             // The next that has done with its own looks here.

@@ -38,7 +38,7 @@ const DEVICE_SHARE: f64 = 0.2;
 
 /// Records of the key-value stores under YCSB (section 6.6), and their bytes.
 const RECORDS: u64 = 40_000_000;
-const RECORD_BYTES: u64 = 512;
+const RECORD_BYTES: u32 = 512;
 
 /// Records of the key-value stores under db_bench (section A.2.2). Each has a value of 4 KiB.
 const BENCH_RECORDS: u64 = 1_000_000;
@@ -241,20 +241,22 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
 
 /// A key-value store of each thread, in a quarter of the files.
 fn store(scale: Scale, run: &Run, personality: Personality, seed: u64) -> FileSpec {
-    let (records, record_bytes) = match personality {
-        Personality::LsmFillRandom | Personality::LsmReadRandom => {
-            (BENCH_RECORDS, personality.request_bytes_default())
-        }
-        _ => (RECORDS, RECORD_BYTES as u32),
-    };
     let files = run.clients * STORE_FILES;
     let least = u64::from(files) * STORE_FILE_BYTES_MIN;
-    let footprint = records * u64::from(record_bytes) * 4 / u64::from(scale.divisor);
-    let footprint = footprint.max(least);
-    let records = match records == BENCH_RECORDS {
-        // Small stores are larger than in proportion.
-        true => footprint / 4 / u64::from(record_bytes),
-        false => records / u64::from(scale.divisor),
+    let footprint = |records: u64, bytes: u32| {
+        (records * u64::from(bytes) * 4 / u64::from(scale.divisor)).max(least)
+    };
+    let (record_bytes, footprint, records) = match personality {
+        Personality::LsmFillRandom | Personality::LsmReadRandom => {
+            let bytes = personality.request_bytes_default();
+            let footprint = footprint(BENCH_RECORDS, bytes);
+            // Small stores are larger than in proportion.
+            (bytes, footprint, footprint / 4 / u64::from(bytes))
+        }
+        _ => {
+            let footprint = footprint(RECORDS, RECORD_BYTES);
+            (RECORD_BYTES, footprint, RECORDS / u64::from(scale.divisor))
+        }
     };
     FileSpec {
         personality,

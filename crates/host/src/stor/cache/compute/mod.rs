@@ -34,7 +34,7 @@ pub use model::Compute;
 pub(super) use model::{Decisions, Model, Places, Side};
 use model::{DriveRan, HostRan, Place};
 pub(super) use refusals::Refusals;
-use refusals::{Asked, Function, is_refused};
+use refusals::{Asked, Function};
 
 /// Most bytes that the drive computes on as one command here: what is longer is read.
 pub(super) const DRIVE_BYTES_MAX: u64 = 256 << 10;
@@ -59,19 +59,12 @@ impl Cached {
         let pages = first..first + there.pages();
         let mut places = self.places(file.slot, &pages);
         if self.side_of_crc(there, places) == Side::Drive {
-            let (asked, begun_ns) = (crc_of(there), self.cpu().now());
+            let asking = self.crc_on_drive(file, there, places);
             let refusals = &self.process.refusals;
-            match self.crc_on_drive(file, there, places).await {
-                Err(error) if is_refused(&error) => {
-                    refusals.refused(asked, begun_ns, self.cpu().now());
-                    places = self.places(file.slot, &pages);
-                }
-                Err(error) => return Err(error),
-                Ok(done) => {
-                    refusals.done(asked);
-                    return Ok(done);
-                }
+            if let Some(done) = refusals.note(self.cpu(), crc_of(there), asking).await? {
+                return Ok(done);
             }
+            places = self.places(file.slot, &pages);
         }
         self.crc_on_host(file, there, places, room).await
     }
@@ -247,21 +240,11 @@ impl StorClient {
         refusals: &Refusals,
     ) -> Result<Option<Summed>, FileError> {
         let (cpu, asked) = (&self.inner.cpu, crc_of(extent));
-        let begun_ns = cpu.now();
-        if !refusals.may_ask(asked, begun_ns) {
+        if !refusals.may_ask(asked, cpu.now()) {
             return Ok(None);
         }
-        match self.crc_write_whole(handle, extent).await {
-            Err(error) if is_refused(&error) => {
-                refusals.refused(asked, begun_ns, cpu.now());
-                Ok(None)
-            }
-            Err(error) => Err(error),
-            Ok(done) => {
-                refusals.done(asked);
-                Ok(Some(done))
-            }
-        }
+        let asking = self.crc_write_whole(handle, extent);
+        refusals.note(cpu, asked, asking).await
     }
 
     /// The same, of a drive that can.

@@ -21,7 +21,7 @@ use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::file::{STEPS_MAX, VECTOR_HEAD_BYTES, VectorFunction};
 
 use super::model::Place;
-use super::refusals::{Asked, Function, is_refused};
+use super::refusals::{Asked, Function};
 use super::{Compute, DRIVE_BYTES_MAX, DriveRan, HostRan, Places, Refusals};
 use crate::design::Touch;
 use crate::files::{FileError, Found, Query};
@@ -305,16 +305,9 @@ impl Cached {
         }
         let written_ns = cpu.now();
         let refusals = &self.process.refusals;
-        let done = self.client.nearest_on_drive(file.handle, part, query);
-        let done = match done.await {
-            Err(error) if is_refused(&error) => {
-                refusals.refused(asked, written_ns, cpu.now());
-                return Ok(None);
-            }
-            done => done?,
-        };
-        refusals.done(asked);
-        let Some((computed, found)) = done else {
+        let asking = self.client.nearest_on_drive(file.handle, part, query);
+        let done = refusals.note(cpu, asked, asking).await?;
+        let Some((computed, found)) = done.flatten() else {
             return Ok(None);
         };
         let ran = DriveRan {
@@ -452,19 +445,12 @@ impl StorClient {
                 return Ok(None);
             }
             let (cpu, asked) = (&self.inner.cpu, own.asked(chunk));
-            let begun_ns = cpu.now();
-            if !refusals.may_ask(asked, begun_ns) {
+            if !refusals.may_ask(asked, cpu.now()) {
                 return Ok(None);
             }
-            let found_there = match self.nearest_on_drive(handle, part, &own).await {
-                Err(error) if is_refused(&error) => {
-                    refusals.refused(asked, begun_ns, cpu.now());
-                    return Ok(None);
-                }
-                found => found?,
-            };
-            refusals.done(asked);
-            let Some((_, nearest)) = found_there else {
+            let asking = self.nearest_on_drive(handle, part, &own);
+            let found_there = refusals.note(cpu, asked, asking).await?;
+            let Some((_, nearest)) = found_there.flatten() else {
                 return Ok(None);
             };
             found = own.merge(found, nearest, done / own.vector_bytes());

@@ -9,9 +9,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use wharf_runtime::Cpu;
+use wharf_wire::status::StatusCode;
+
 use crate::error::IoError;
 use crate::files::FileError;
-use wharf_wire::status::StatusCode;
 
 /// Nobody asks again for so long after the first refusal, in nanoseconds: some requests.
 const FIRST_NS: u64 = 1_000_000;
@@ -75,8 +77,29 @@ impl Refusals {
         may
     }
 
+    /// Has the drive do what it is asked; nothing if it refuses, which is noted.
+    pub(super) async fn note<T>(
+        &self,
+        cpu: &Cpu,
+        asked: Asked,
+        asking: impl Future<Output = Result<T, FileError>>,
+    ) -> Result<Option<T>, FileError> {
+        let begun_ns = cpu.now();
+        match asking.await {
+            Err(error) if is_refused(&error) => {
+                self.refused(asked, begun_ns, cpu.now());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+            Ok(done) => {
+                self.done(asked);
+                Ok(Some(done))
+            }
+        }
+    }
+
     /// The drive has refused what it was asked at `begun_ns`.
-    pub(super) fn refused(&self, asked: Asked, begun_ns: u64, now_ns: u64) {
+    fn refused(&self, asked: Asked, begun_ns: u64, now_ns: u64) {
         let mut all = self.all();
         match all.iter_mut().find(|known| known.asked == asked) {
             // It was under way when that was learned.
@@ -96,13 +119,13 @@ impl Refusals {
     }
 
     /// The drive has done it.
-    pub(super) fn done(&self, asked: Asked) {
+    fn done(&self, asked: Asked) {
         self.all().retain(|known| known.asked != asked);
     }
 }
 
 /// Whether the drive refuses what is right but for how much memory it takes, or has no such function.
-pub(super) fn is_refused(error: &FileError) -> bool {
+fn is_refused(error: &FileError) -> bool {
     match error {
         FileError::Io(IoError::Status { status, .. }) => matches!(
             status.code(),

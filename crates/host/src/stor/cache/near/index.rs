@@ -21,15 +21,12 @@ use wharf_runtime::wake::Mailboxes;
 use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::PAGE_BYTES;
 
-use super::super::ages::{self, Part, range_pages};
+use super::super::ages::{self, Part, RANGE_PAGES_MAX, range_pages};
 use crate::design::Reclaim;
 use crate::key::{PAGES_MAX, PageKey};
 use crate::kit::concurrent::Concurrent;
 use crate::kit::index::Index;
 use crate::stor::{StorConfig, Without};
-
-/// Pages of a range at most.
-const RANGE_PAGES_MAX: u64 = ages::RANGE_PAGES_MAX;
 
 /// Nodes that are looked at for the one that was used least lately.
 const LOOKS: u32 = 64;

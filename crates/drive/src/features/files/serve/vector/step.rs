@@ -27,8 +27,8 @@ struct Worker {
     turn_bytes: usize,
     /// How far it is into a page, or into so many instructions of a program.
     parts: Parts,
-    /// Bytes that are no page yet that passed the drive's memory.
-    moved: usize,
+    /// How far it is into a page that passes the drive's memory.
+    moved: Parts,
 }
 
 /// What a step has come to so far.
@@ -94,7 +94,7 @@ impl Running<'_> {
             op,
             turn_bytes: turn_bytes(function),
             parts: Parts::of(PAGE_BYTES as u64),
-            moved: 0,
+            moved: Parts::of(PAGE_BYTES as u64),
         })
     }
 
@@ -125,7 +125,7 @@ impl Running<'_> {
             op: Op::ProgramFuel,
             turn_bytes: TURN_BYTES,
             parts: Parts::of(FUEL_UNIT),
-            moved: 0,
+            moved: Parts::of(PAGE_BYTES as u64),
         })
     }
 
@@ -180,9 +180,9 @@ impl Running<'_> {
         });
         worker.parts = parts;
         let step = step.map_err(errno_of)?;
-        let pages = worker.moved(&step, input.is_none());
+        let pages = worker.moved.ended(moved_bytes(&step), input.is_none());
         if let Some(memory) = core.memory() {
-            let moved_ns = memory.moved_ns(&core.cpu, pages);
+            let moved_ns = memory.moved_ns(&core.cpu, pages as u32);
             core.cpu.sleep_until(moved_ns).await;
         }
         let (waited, computed) = (&self.waited_ns, &self.computed_ns);
@@ -221,21 +221,15 @@ impl Worker {
         };
         let more = match self.op {
             Op::ProgramFuel => self.work.take_fuel(),
-            _ => done.map_or(0, |step| step.taken.max(step.made)) as u64,
+            _ => done.as_ref().map_or(0, moved_bytes),
         };
         (more, done)
     }
+}
 
-    /// Pages that passed the drive's memory; the last part of one counts as a whole one, at the end.
-    fn moved(&mut self, step: &Step, is_end: bool) -> u32 {
-        self.moved += step.taken.max(step.made);
-        let pages = match is_end {
-            true => self.moved.div_ceil(PAGE_BYTES),
-            false => self.moved / PAGE_BYTES,
-        };
-        self.moved = self.moved.saturating_sub(pages * PAGE_BYTES);
-        pages as u32
-    }
+/// Bytes that a turn is charged for, and that pass the drive's memory.
+fn moved_bytes(step: &Step) -> u64 {
+    step.taken.max(step.made) as u64
 }
 
 /// Most bytes that a function takes, or makes, in one turn: what it does with them takes a few microseconds, as a read that comes meanwhile
