@@ -7,6 +7,7 @@
 //! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
 //! | `window.rs`, `by_window.rs` | pages of that cache which are loaded and stored without a command |
 //! | `near.rs` | the same by way of the drive's cache; its budgets are walls, and it moves the bytes that are asked for alone |
+//! | `near_leases.rs` | no page of a file comes to that cache once a host keeps alone what it writes to the file |
 //! | `epochs.rs` | a sync ends beside one who writes without an end, and writes what was dirty when it began |
 //! | `protected.rs` | what was written to it is there after power cuts if it is protected, and else what was synced |
 //! | `vector.rs` | functions of bytes give what their definitions say; whatever a vector says, nothing of others is seen or harmed |
@@ -37,6 +38,7 @@ mod lock_leases;
 mod locks;
 mod malformed;
 mod near;
+mod near_leases;
 mod noise;
 mod own_memory;
 mod pages;
