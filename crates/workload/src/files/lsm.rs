@@ -17,7 +17,7 @@
 //! Ours are: a record has as many bytes as a request (512 if nothing else is said, whole sectors), and so has its line in the log; a block ends with the
 //! record that fills 4 KiB, as LevelDB's does; a table has
 //! as many bytes as a file's region (LevelDB: 2 MiB, and 4 in memory); merging is done by the thread whose write fills the log, at once; there is no cache of
-//! blocks beside that of the design. A quarter of the files hold data at first, so that there are always files for what is merged.
+//! blocks beside that of the design. Of its tables a store has those open that were used last ([`OpenTables`]). A quarter of the files hold data at first, so that there are always files for what is merged.
 //!
 //! Keys are drawn by Zipf's law with skew 0.99, and scattered by hashing, as YCSB does; D reads what was inserted last. Inserts add up to a quarter
 //! of the keys, and write the last one again after that.
@@ -25,12 +25,16 @@
 //! `db_bench` draws any key as often. Its fillrandom begins with an empty store; its readrandom finds every key, in tables of the lowest level
 //! (after a fillrandom of as many writes as keys, more than a third of them would not be there). A value of 4 KiB makes a record of [`VALUE_RECORD_BYTES`].
 
+mod open_tables;
+
 use std::collections::BTreeSet;
 
 use crate::files::flow::own_files;
 use crate::files::{FileOpKind, OpenHow, Personality, Regions, Run, Runs};
 use crate::generate::{SeededRng, Zipf};
 use crate::request::{PAGE_BYTES, SECTOR_BYTES};
+
+use open_tables::OpenTables;
 
 /// Fewest files of a thread.
 pub(super) const FILES_MIN: u32 = 48;
@@ -144,6 +148,7 @@ struct Store {
     /// Records in the log.
     logged: u64,
     memory: BTreeSet<u32>,
+    open: OpenTables,
     /// Level 0 in the order of writing, the others in that of keys.
     levels: Vec<Vec<Table>>,
     /// Where in the keys of each the next table is taken that is merged.
@@ -164,8 +169,6 @@ pub(super) struct Lsm {
     /// Keys of a store at first, or of one that is filled.
     keys: u32,
     stores: Vec<Store>,
-    /// Files that their threads have open, as LevelDB has those that it has used.
-    open: Vec<bool>,
 }
 
 /// Tables of a level below which nothing is merged.
@@ -200,7 +203,6 @@ impl Lsm {
             drawn: Keys::new(personality, keys),
             table_records,
             keys,
-            open: vec![false; regions.files as usize],
             regions,
         }
     }
@@ -227,16 +229,11 @@ impl Lsm {
     /// Plans the next operation of a thread. Some ask nothing of files.
     pub(super) fn plan(&mut self, thread: u32, runs: &mut Runs) {
         let Lsm {
-            mix,
-            drawn,
-            keys,
-            open,
-            ..
+            mix, drawn, keys, ..
         } = self;
         let store = &mut self.stores[thread as usize];
         let mut files = Files {
             runs,
-            open,
             record_bytes: self.regions.request_bytes,
             table_records: self.table_records,
         };
@@ -270,7 +267,6 @@ impl Lsm {
 /// What is asked of files.
 struct Files<'a> {
     runs: &'a mut Runs,
-    open: &'a mut [bool],
     record_bytes: u64,
     table_records: u64,
 }
@@ -281,9 +277,12 @@ impl Files<'_> {
     }
 
     fn open(&mut self, file: u32, how: OpenHow) {
-        self.open[file as usize] = true;
         let run = Run::new(FileOpKind::Open, file, (0, 0), 0);
         self.runs.push_back(Run { how, ..run });
+    }
+
+    fn close(&mut self, file: u32) {
+        self.push(FileOpKind::Close, file, (0, 0), 0);
     }
 
     fn make(&mut self, file: u32) {
@@ -291,23 +290,30 @@ impl Files<'_> {
     }
 
     fn remove(&mut self, file: u32, bytes: u64) {
-        self.open[file as usize] = false;
-        self.push(FileOpKind::Close, file, (0, 0), 0);
         self.push(FileOpKind::Remove, file, (0, bytes), 0);
     }
 
-    fn write(&mut self, table: &Table) {
+    /// Opens a table if it is not open; another one may be closed for that.
+    fn touch(&mut self, open: &mut OpenTables, file: u32, how: OpenHow) {
+        let (opens, left) = open.touch(file);
+        if let Some(left) = left {
+            self.close(left);
+        }
+        if opens {
+            self.open(file, how);
+        }
+    }
+
+    fn write(&mut self, open: &mut OpenTables, table: &Table) {
         let all = (0, table.bytes(self.record_bytes));
-        self.make(table.file);
+        self.touch(open, table.file, OpenHow::CREATE.and(OpenHow::TRUNCATE));
         self.push(FileOpKind::Write, table.file, all, PIECE);
         self.push(FileOpKind::Fsync, table.file, all, 0);
     }
 
     /// Reads the blocks of a table that have its records from `nth` on.
-    fn read(&mut self, table: &Table, nth: usize, records: u64) {
-        if !self.open[table.file as usize] {
-            self.open(table.file, OpenHow::EXISTING);
-        }
+    fn read(&mut self, open: &mut OpenTables, table: &Table, (nth, records): (usize, u64)) {
+        self.touch(open, table.file, OpenHow::EXISTING);
         let block = block_bytes(self.record_bytes);
         let from = nth as u64 * self.record_bytes / block * block;
         let end = (nth as u64 + records) * self.record_bytes;
@@ -345,6 +351,7 @@ impl Store {
             log,
             logged: 0,
             memory: BTreeSet::new(),
+            open: OpenTables::default(),
             turns: vec![0; levels.len()],
             levels,
             keys,
@@ -352,9 +359,9 @@ impl Store {
         }
     }
 
-    /// Tables that may have a key, the newest first.
-    fn tables_of(&self, key: u32) -> impl Iterator<Item = &Table> {
-        let (first, sorted) = self.levels.split_first().expect("there is level 0");
+    /// Tables of levels that may have a key, the newest first.
+    fn tables_of(levels: &[Vec<Table>], key: u32) -> impl Iterator<Item = &Table> {
+        let (first, sorted) = levels.split_first().expect("there is level 0");
         let may = move |table: &&Table| table.overlaps((key, key));
         let sorted = sorted.iter().filter_map(move |level| {
             let at = level.partition_point(|table| table.range().1 < key);
@@ -363,34 +370,34 @@ impl Store {
         first.iter().rev().chain(sorted).filter(may)
     }
 
-    fn get(&self, key: u32, files: &mut Files<'_>) {
+    fn get(&mut self, key: u32, files: &mut Files<'_>) {
         if self.memory.contains(&key) {
             return;
         }
-        for table in self.tables_of(key) {
+        for table in Store::tables_of(&self.levels, key) {
             let found = table.keys.binary_search(&key);
             let nth = found.unwrap_or_else(|nth| nth.min(table.keys.len() - 1));
-            files.read(table, nth, 1);
+            files.read(&mut self.open, table, (nth, 1));
             if found.is_ok() {
                 return;
             }
         }
     }
 
-    fn scan(&self, key: u32, records: u64, files: &mut Files<'_>) {
+    fn scan(&mut self, key: u32, records: u64, files: &mut Files<'_>) {
         let below = self.levels.last().expect("there are levels");
         let at = below.partition_point(|table| table.range().1 < key);
-        for table in self.tables_of(key) {
+        for table in Store::tables_of(&self.levels, key) {
             if below.get(at).is_none_or(|last| last.file != table.file) {
                 let nth = table.keys.partition_point(|own| *own < key);
-                files.read(table, nth, 1);
+                files.read(&mut self.open, table, (nth, 1));
             }
         }
         let mut left = records;
         for table in &below[at.min(below.len())..] {
             let nth = table.keys.partition_point(|own| *own < key);
             let here = left.min((table.keys.len() - nth) as u64);
-            files.read(table, nth, here);
+            files.read(&mut self.open, table, (nth, here));
             left -= here;
             if left == 0 {
                 break;
@@ -417,9 +424,10 @@ impl Store {
     fn flush(&mut self, files: &mut Files<'_>) {
         let keys: Vec<u32> = std::mem::take(&mut self.memory).into_iter().collect();
         let table = self.new_table(keys);
-        files.write(&table);
+        files.write(&mut self.open, &table);
         self.levels[0].push(table);
         let old = std::mem::replace(&mut self.log, self.free.pop().expect("there are files"));
+        files.close(old);
         files.remove(old, self.logged * files.record_bytes);
         self.free.push(old);
         self.logged = 0;
@@ -457,7 +465,7 @@ impl Store {
             below.into_iter().partition(|table| table.overlaps(whole));
         let mut keys = Vec::new();
         for table in upper.iter().chain(&lower) {
-            files.read(table, 0, table.keys.len() as u64);
+            files.read(&mut self.open, table, (0, table.keys.len() as u64));
             keys.extend_from_slice(&table.keys);
         }
         keys.sort_unstable();
@@ -465,12 +473,15 @@ impl Store {
         let mut tables = rest;
         for part in keys.chunks(files.table_records as usize) {
             let table = self.new_table(part.to_vec());
-            files.write(&table);
+            files.write(&mut self.open, &table);
             tables.push(table);
         }
         tables.sort_unstable_by_key(Table::range);
         self.levels[level] = tables;
         for table in upper.iter().chain(&lower) {
+            if self.open.close(table.file) {
+                files.close(table.file);
+            }
             files.remove(table.file, table.bytes(files.record_bytes));
             self.free.push(table.file);
         }

@@ -45,7 +45,7 @@ fn check(lsm: &Lsm) {
         assert_eq!(files.len() as u32, FILES_MIN);
         let found = |number: u32| {
             let key = key(number);
-            let mut tables = store.tables_of(key);
+            let mut tables = Store::tables_of(&store.levels, key);
             let is_in = |table: &Table| table.keys.binary_search(&key).is_ok();
             store.memory.contains(&key) || tables.any(is_in)
         };
@@ -103,6 +103,44 @@ fn runs_are_of_what_is_there() {
                 other => panic!("{other}"),
             }
         });
+    }
+}
+
+/// What is read or written is open, nothing is opened or closed twice, and a large store has as many tables open as it may.
+#[test]
+fn no_more_files_are_open_than_leveldb_has() {
+    let most = open_tables::TABLES_MAX;
+    for personality in [
+        Personality::LsmC,
+        Personality::LsmE,
+        Personality::LsmFillRandom,
+    ] {
+        let regions = Regions {
+            files: 8 * most as u32,
+            threads: 2,
+            ..REGIONS
+        };
+        let mut lsm = Lsm::new(personality, regions, SeededRng::child(7, "test"));
+        let (mut open, mut most_open) = (BTreeSet::new(), 0);
+        run(&mut lsm, 60_000, |_, run| {
+            match run.kind {
+                FileOpKind::Open => assert!(open.insert(run.file)),
+                FileOpKind::Close => assert!(open.remove(&run.file)),
+                FileOpKind::Remove => assert!(!open.contains(&run.file)),
+                _ => assert!(open.contains(&run.file)),
+            }
+            most_open = most_open.max(open.len());
+        });
+        // The log is none of them.
+        let expected = if personality == Personality::LsmC {
+            most
+        } else {
+            most + 1
+        };
+        assert!(most_open <= expected);
+        if personality != Personality::LsmFillRandom {
+            assert_eq!(most_open, expected, "{personality:?}");
+        }
     }
 }
 
