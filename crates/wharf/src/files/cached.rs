@@ -10,7 +10,7 @@ use wharf_host::stor::Leased;
 
 use super::ImageError;
 use super::cache::{Answer, Cache, CacheCounts, Part, Question, Step};
-use super::drive::FileDrive;
+use super::drive::{About, FileDrive};
 use super::keeping::Keeping;
 use crate::store::Client;
 
@@ -97,11 +97,15 @@ impl FileDrive {
         }
     }
 
-    /// Writes what the drive takes later; none if it takes a command, as it does beside another command: for one of this process's own the
-    /// drive takes what was written without a look at whether a write is under way.
+    /// Writes what the drive takes later; none if it takes a command, as it does beside another command that may be about the file: for one of
+    /// this process's own the drive takes what was written without a look at whether a write is under way.
     #[inline]
     pub fn write_kept(&self, handle: Handle, place: Place, data: &[u8]) -> Option<Written> {
-        let cache = self.usable().filter(|_| self.is_quiet())?;
+        let cache = self.usable()?;
+        let number = cache.borrow().number(handle)?;
+        if !self.is_quiet(number) {
+            return None;
+        }
         let place = match self.appends(handle) {
             true => Place::End,
             false => place,
@@ -141,7 +145,7 @@ impl FileDrive {
         };
         let lease = self.look_for_lease(cache, handle).and_then(|()| {
             let client = self.client();
-            self.done(client.lease_writes(handle, wanted.word))
+            self.done_on(handle, client.lease_writes(handle, wanted.word))
         });
         let answer = *lease.as_ref().unwrap_or(&0);
         cache.borrow_mut().may_write(wanted, answer);
@@ -192,9 +196,9 @@ impl FileDrive {
         let asked = self.ask_of(Target::Handle(handle));
         let is_coherent = cache.borrow().is_coherent();
         let answer = match is_coherent {
-            true => self.done(self.client().lease(handle, word)),
+            true => self.done_on(handle, self.client().lease(handle, word)),
             false => {
-                let found = self.done(self.client().stat(Target::Handle(handle)));
+                let found = self.done_on(handle, self.client().stat(Target::Handle(handle)));
                 // Any number but 0: nobody looks for it.
                 found.map(|attributes| Leased {
                     lease: 1,
@@ -265,7 +269,7 @@ impl FileDrive {
                 );
             };
             let read = client.read_pages(handle, (start, bytes), takes, each);
-            let count = self.done(read);
+            let count = self.done_on(handle, read);
             self.answered(asked);
             if count.is_err() && takes {
                 cache.borrow_mut().took_not(&missing);
@@ -279,7 +283,7 @@ impl FileDrive {
         // Others change it just now.
         let client = self.client();
         let read = client.read(handle, offset + done as u64, &mut out[done..]);
-        match self.done(read) {
+        match self.done_on(handle, read) {
             Ok(bytes) => Ok(Some(done as u64 + bytes)),
             Err(_) if done > 0 => Ok(Some(done as u64)),
             Err(error) => Err(error),
@@ -418,12 +422,25 @@ impl FileDrive {
         note: impl FnOnce(&mut Cache, &Result<T, FileError>),
     ) -> Result<T, FileError> {
         self.with_cache(|cache| cache.together.begin(part));
-        let done = self.done(future);
+        let done = self.done_about(part.about(), future);
         self.with_cache(|cache| {
             cache.together.end(part);
             note(cache, &done);
         });
         done
+    }
+
+    /// What a command is about that names an open file.
+    pub(super) fn about(&self, handle: Handle) -> About {
+        self.part(handle).about()
+    }
+
+    /// What a command is about that names a target.
+    pub(super) fn about_target(&self, target: Target<'_>) -> About {
+        match target {
+            Target::Handle(handle) => self.about(handle),
+            Target::Path(..) => About::Any,
+        }
     }
 
     /// The part that bytes and attributes of an open file are.
@@ -551,6 +568,15 @@ impl FileDrive {
     pub(super) fn with_cache(&self, f: impl FnOnce(&mut Cache)) {
         if let Some(cache) = &self.kept.cache {
             f(&mut cache.borrow_mut());
+        }
+    }
+}
+
+impl Part {
+    fn about(self) -> About {
+        match self {
+            Part::File(number) => About::File(number),
+            Part::Names | Part::All => About::Any,
         }
     }
 }

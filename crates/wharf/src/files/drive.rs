@@ -21,14 +21,25 @@ use super::identity::Identity;
 use super::image::{NewImage, new_files};
 use crate::store::{Client, StoreOptions, Turns};
 
+/// What a command is about: of which files the drive takes what this process has written and keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// The file of this number alone, which a handle names.
+    File(u64),
+    /// Any: a path leads there, or all are meant.
+    Any,
+    /// None: it is about locks.
+    Locks,
+}
+
 /// See the module. A drive on this thread runs while somebody waits for it.
 pub struct FileDrive {
     // The order of the fields is the order of their end.
     /// Of whoever asked last.
     pub(super) recent: RefCell<StorClient>,
     client: Client<Stor>,
-    /// Commands that are under way: more than one, where threads have them side by side.
-    under_way: Cell<u32>,
+    /// What the commands are about that are under way: more than one, where threads have them side by side.
+    under_way: RefCell<Vec<About>>,
     /// How many there were.
     asked: Cell<u64>,
     pub(super) root: u64,
@@ -133,7 +144,7 @@ impl FileDrive {
         Ok(FileDrive {
             recent: RefCell::new(files),
             client,
-            under_way: Cell::new(0),
+            under_way: RefCell::default(),
             asked: Cell::new(0),
             root: root.number,
             appending: RefCell::default(),
@@ -214,16 +225,36 @@ impl FileDrive {
         Ok(self.done(client.leave())?)
     }
 
-    /// Runs everything on this thread until the host's side of a command has its answer.
+    /// Runs everything on this thread until the host's side of a command about anything has its answer.
     ///
     /// # Errors
     /// That of the answer; `EIO` if the process that serves the drive is gone, a millisecond after that or a quarter of the time waited so
     /// far, up to 100 ms.
     pub(super) fn done<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
+        self.done_about(About::Any, future)
+    }
+
+    /// The same of a command about an open file.
+    pub(super) fn done_on<T>(
+        &self,
+        handle: Handle,
+        future: impl Command<T>,
+    ) -> Result<T, FileError> {
+        self.done_about(self.about(handle), future)
+    }
+
+    /// The same of a command about this.
+    pub(super) fn done_about<T>(
+        &self,
+        about: About,
+        future: impl Command<T>,
+    ) -> Result<T, FileError> {
         self.asked.update(|count| count + 1);
-        self.under_way.update(|count| count + 1);
+        self.under_way.borrow_mut().push(about);
         let done = done(&self.client, future);
-        self.under_way.update(|count| count - 1);
+        let mut under_way = self.under_way.borrow_mut();
+        let own = under_way.iter().position(|other| *other == about);
+        under_way.swap_remove(own.expect("it was under way"));
         done
     }
 
@@ -232,10 +263,11 @@ impl FileDrive {
         self.asked.get()
     }
 
-    /// Whether no thread has a command under way.
+    /// Whether no thread has a command under way that is about this file, or may be.
     #[inline]
-    pub(super) fn is_quiet(&self) -> bool {
-        self.under_way.get() == 0
+    pub(super) fn is_quiet(&self, number: u64) -> bool {
+        let may = |about: &About| matches!(about, About::Any) || *about == About::File(number);
+        !self.under_way.borrow().iter().any(may)
     }
 
     /// The client, for a caller; and tells the drive what time it is where it does not know.

@@ -10,7 +10,7 @@ use wharf_files::{Errno, FileError, Handle};
 use wharf_host::stor::{HeldLock, LockRequest};
 
 use super::cache::Change;
-use super::drive::FileDrive;
+use super::drive::{About, FileDrive};
 use super::file::File;
 use super::system;
 
@@ -26,7 +26,7 @@ impl FileDrive {
             Some(done) => done,
             None => {
                 let client = self.client();
-                self.done(client.lock(handle, request))
+                self.done_about(About::Locks, client.lock(handle, request))
             }
         }
     }
@@ -46,7 +46,10 @@ impl FileDrive {
             Some(done) => done,
             None => {
                 let client = self.client();
-                self.done(client.lock_unless(handle, request, Some(stop)))
+                self.done_about(
+                    About::Locks,
+                    client.lock_unless(handle, request, Some(stop)),
+                )
             }
         }
     }
@@ -67,7 +70,7 @@ impl FileDrive {
             return done;
         }
         let client = self.client();
-        self.done(client.unlock(handle, owner, space, range))
+        self.done_about(About::Locks, client.unlock(handle, owner, space, range))
     }
 
     /// Takes all that an owner has of a file in a space. Closing a handle does not do that: it comes before.
@@ -85,7 +88,7 @@ impl FileDrive {
             return done;
         }
         let client = self.client();
-        self.done(client.release_locks(handle, owner, space))
+        self.done_about(About::Locks, client.release_locks(handle, owner, space))
     }
 
     /// The first lock that is in the way of one, if there is any.
@@ -103,7 +106,7 @@ impl FileDrive {
             return Ok(found);
         }
         let client = self.client();
-        let found = self.done(client.test_lock(handle, request))?;
+        let found = self.done_about(About::Locks, client.test_lock(handle, request))?;
         if let (Some(cache), Some(found)) = (self.usable(), &found) {
             cache.borrow_mut().learn_lock(found);
         }
@@ -126,7 +129,7 @@ impl FileDrive {
                 return Ok(None);
             };
             let client = self.client();
-            let lease = self.done(client.lease_locks(handle, wanted.word));
+            let lease = self.done_about(About::Locks, client.lease_locks(handle, wanted.word));
             let mut cache = cache.borrow_mut();
             cache.may_lock((wanted, may), *lease.as_ref().unwrap_or(&0));
             lease?;

@@ -25,7 +25,7 @@ impl FileDrive {
     ) -> Result<usize, FileError> {
         self.make_room(cache);
         let client = self.client();
-        let found = self.done(client.read_near(handle, offset, out, true))?;
+        let found = self.done_on(handle, client.read_near(handle, offset, out, true))?;
         let count = found.bytes as usize;
         let bytes = offset..offset + count as u64;
         cache.borrow_mut().note_near(handle, bytes, (found, false));
@@ -72,7 +72,7 @@ impl FileDrive {
         let client = self.client();
         let (from, count) = pages.bytes();
         let evict = client.evict_near(handle, Evict::WriteBack, from, count);
-        let has_left = self.done(evict).is_ok();
+        let has_left = self.done_on(handle, evict).is_ok();
         // What cannot be written stays there, and whoever syncs the file is told.
         cache.borrow_mut().left(&pages, has_left);
     }
@@ -85,7 +85,10 @@ impl FileDrive {
         if cache.borrow_mut().leaves_near(handle) {
             let client = self.client();
             // What cannot be written stays there until this process ends, and whoever syncs the file is told.
-            let _ = self.done(client.evict_near(handle, Evict::WriteBack, 0, u64::MAX));
+            let _ = self.done_on(
+                handle,
+                client.evict_near(handle, Evict::WriteBack, 0, u64::MAX),
+            );
         }
     }
 }

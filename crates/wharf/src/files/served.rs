@@ -23,7 +23,7 @@ impl Service for FileDrive {
         }
         let client = self.as_caller(by);
         let asked = self.ask_of(target);
-        let found = self.done(client.stat(target));
+        let found = self.done_about(self.about_target(target), client.stat(target));
         self.learn(by, target, &found, asked);
         found
     }
@@ -40,7 +40,7 @@ impl Service for FileDrive {
         }
         let client = self.as_caller(by);
         let asked = self.ask_of(target);
-        let found = self.done(client.access(target, bits));
+        let found = self.done_about(self.about_target(target), client.access(target, bits));
         let answer = found.map_err(|error| error.errno());
         self.learn_access(by, target, (bits, answer), asked);
         found
@@ -166,7 +166,7 @@ impl Service for FileDrive {
         name: &[u8],
     ) -> Result<Vec<u8>, FileError> {
         let client = self.as_caller(by);
-        self.done(client.xattr(target, name))
+        self.done_about(self.about_target(target), client.xattr(target, name))
     }
 
     async fn set_xattr(
@@ -194,14 +194,15 @@ impl Service for FileDrive {
 
     async fn xattrs(&self, by: By<'_>, target: Target<'_>) -> Result<Vec<Box<[u8]>>, FileError> {
         let client = self.as_caller(by);
-        self.done(client.xattrs(target))
+        self.done_about(self.about_target(target), client.xattrs(target))
     }
 
     async fn close(&self, handle: Handle) -> Result<(), FileError> {
         self.appending.borrow_mut().remove(&handle);
         self.leave_near(handle);
+        let about = self.about(handle);
         self.note_closed(handle);
-        self.done(self.client().close(handle))
+        self.done_about(about, self.client().close(handle))
     }
 
     async fn read(
@@ -216,7 +217,7 @@ impl Service for FileDrive {
             return Ok(bytes);
         }
         let client = self.client();
-        self.done(client.read(handle, offset, out))
+        self.done_on(handle, client.read(handle, offset, out))
     }
 
     /// As [`Service::write`]; an append writes no more than one command moves.
@@ -285,7 +286,7 @@ impl Service for FileDrive {
 
     async fn seek(&self, handle: Handle, offset: u64, what: Seek) -> Result<u64, FileError> {
         let client = self.client();
-        self.done(client.seek(handle, offset, what))
+        self.done_on(handle, client.seek(handle, offset, what))
     }
 
     async fn list(
@@ -297,12 +298,12 @@ impl Service for FileDrive {
     ) -> Result<bool, FileError> {
         let client = self.client();
         let listed = client.list(handle, cookie, most, entries);
-        self.done(listed)
+        self.done_on(handle, listed)
     }
 
     async fn sync(&self, handle: Handle, what: Sync) -> Result<(), FileError> {
         let client = self.client();
-        self.done(client.sync(handle, what))
+        self.done_on(handle, client.sync(handle, what))
     }
 
     async fn sync_all(&self) -> Result<(), FileError> {

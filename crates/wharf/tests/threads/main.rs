@@ -8,6 +8,7 @@ mod served;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use served::Served;
 use wharf::files::{
@@ -106,6 +107,51 @@ impl Process {
         let read = self.with(|drive| block_on(drive.read(now_ns(), file, 0, &mut found)));
         assert_eq!((read.unwrap(), found), (10_000, data));
     }
+}
+
+/// Threads of a store write its log while others read, sync and wait for locks.
+#[test]
+fn what_a_thread_writes_is_kept_beside_other_ones_commands_about_other_files() {
+    let served = Served::new();
+    let other = Process::of(&served, WAYS[0], 0);
+    let process = Process::of(&served, FileDrive::attach_cached, 1 << 20);
+    let held = other.open(b"/locked");
+    other.lock(held, 1).unwrap();
+    let (locked, own) = (process.open(b"/locked"), process.open(b"/own"));
+    let asked = || process.with(FileDrive::asked);
+    let before = asked();
+    std::thread::scope(|threads| {
+        threads.spawn(|| process.lock(locked, 2).unwrap());
+        // Until it waits in the drive, or is about to.
+        while asked() == before {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let write = |file: Handle, number: u8| {
+            let (place, data) = (Place::At(1000 * u64::from(number)), [number; 1000]);
+            let written = process.with(|drive| block_on(drive.write(now_ns(), file, place, &data)));
+            assert_eq!(written.unwrap().bytes, 1000);
+        };
+        // All but the first ones, and those after a lease has ended for its age.
+        let commands = [own, locked].map(|file| {
+            let before = asked();
+            (0..200).for_each(|number| write(file, number));
+            asked() - before
+        });
+        // A thread that waits is waited for, whatever fails here.
+        other.unlock(held, 1);
+        assert!(commands.iter().all(|count| *count < 40), "{commands:?}");
+        for file in [b"/own" as &[u8], b"/locked"] {
+            let file = other.open(file);
+            for number in 0..200_u8 {
+                let mut found = [0; 1000];
+                let from = 1000 * u64::from(number);
+                let read =
+                    other.with(|drive| block_on(drive.read(now_ns(), file, from, &mut found)));
+                assert_eq!((read.unwrap(), found), (1000, [number; 1000]));
+            }
+        }
+    });
 }
 
 /// With threads that wait for each other's commands, the one that gives the lock back never has its turn.
