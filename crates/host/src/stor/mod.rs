@@ -65,7 +65,7 @@ use crate::files::FileStatistics;
 use crate::kit::kernel_path::KernelPath;
 use crate::late::LateCompletions;
 
-pub use cache::{CacheMode, Compute, Eviction, ReadFill, StorFiles, Without};
+pub use cache::{CacheMode, Compute, Eviction, Load, ReadFill, Sides, StorFiles, Without};
 use credentials::Access;
 pub use credentials::{Credentials, Renewal};
 pub use design::Stor;

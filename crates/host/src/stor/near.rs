@@ -20,7 +20,7 @@ use crate::volume::NAMESPACE;
 const LOAD_BYTES_MAX: u64 = 8 << 10;
 
 /// A read of so many bytes keeps a core for long.
-const LONG_BYTES: usize = 64 << 10;
+pub(super) const LONG_BYTES: usize = 64 << 10;
 
 impl StorClient {
     /// Reads by way of the cache in the drive's memory, from byte `offset` on, as far as the file goes. That cache keeps the pages, as

@@ -1,7 +1,8 @@
 //! Which queue pair, and so which core of the drive, a command goes by.
 //!
 //! What computes on a file without writing, or reads much of it, keeps a core for long, and needs nothing that others have there: it goes to the
-//! cores in turn where other commands of the file go to one.
+//! core of its client, where other commands of the file go to one, and to those behind it while that has another one of this client. Each
+//! client begins with another core, so that as many as there are cores have one each; in turn they would meet again and again.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -43,6 +44,8 @@ pub(super) struct Lanes {
     drivers: Vec<(Rc<Driver>, Cell<u32>)>,
     placement: Placement,
     turn: Cell<usize>,
+    /// The one of what keeps a core for long.
+    own: usize,
 }
 
 /// A queue pair that has one more command until this is dropped.
@@ -82,6 +85,7 @@ impl Lanes {
             drivers: drivers.collect(),
             placement,
             turn: Cell::new(turn),
+            own: turn,
         }
     }
 
@@ -90,14 +94,13 @@ impl Lanes {
         let count = self.drivers.len();
         let index = match (self.placement, about) {
             _ if count == 1 => 0,
-            (Placement::LeastLoaded, _) => self.least_loaded(),
-            (Placement::RoundRobin, _)
-            | (Placement::ReadSpread, About::Read(_))
-            | (_, About::Long) => {
+            (Placement::LeastLoaded, _) => self.least_loaded(0),
+            (Placement::RoundRobin, _) | (Placement::ReadSpread, About::Read(_)) => {
                 let turn = self.turn.get();
                 self.turn.set((turn + 1) % count);
                 turn
             }
+            (_, About::Long) => self.least_loaded(self.own),
             (_, About::Read(of) | About::File(of) | About::Names(of)) => spread(of, count),
         };
         let (driver, under_way) = &self.drivers[index];
@@ -115,10 +118,12 @@ impl Lanes {
         under_way.set(under_way.get() - 1);
     }
 
-    fn least_loaded(&self) -> usize {
-        let loads = self.drivers.iter().map(|(_, under_way)| under_way.get());
-        let least = loads.enumerate().min_by_key(|(_, load)| *load);
-        least.map_or(0, |(index, _)| index)
+    /// The one with the fewest commands; of several the first, from one of them on.
+    fn least_loaded(&self, from: usize) -> usize {
+        let count = self.drivers.len();
+        let all = (from..from + count).map(|index| index % count);
+        let least = all.min_by_key(|index| self.drivers[*index].1.get());
+        least.unwrap_or(from)
     }
 }
 

@@ -27,7 +27,8 @@ Examples:
   wharf compute run drive.img /lines.wasm /words.txt --argument needle --out lines.txt
 
 IMAGE is a drive image that nobody else has open, or the socket of `wharf serve drive`. None of the bytes leaves the drive;
-`--on host` reads them and computes here, with the same answer.";
+`--on host` reads them and computes here, with the same answer. `--on auto` leaves it to what either side takes: of a file of 4 MiB or more both
+compute the first 256 KiB. What the drive refuses, for want of memory, is computed here.";
 
 /// A file that is made; it must not exist.
 const NEW: OpenFlags = OpenFlags {
@@ -40,12 +41,20 @@ const NEW: OpenFlags = OpenFlags {
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Who computes.
-    #[arg(long, global = true, value_name = "SIDE", default_value = "drive", value_parser = ["drive", "host"])]
-    on: String,
+    /// Who computes: `auto` is whichever is expected to be done first.
+    #[arg(long, global = true, value_name = "SIDE", value_enum, default_value_t = On::Drive)]
+    on: On,
     /// As JSON.
     #[arg(long, global = true)]
     json: bool,
+}
+
+/// Who computes.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum On {
+    Drive,
+    Host,
+    Auto,
 }
 
 #[derive(clap::Subcommand)]
@@ -146,10 +155,10 @@ fn codecs() -> impl TypedValueParser<Value = Codec> {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let is_here = args.on == "host";
+    let on = args.on;
     match &args.command {
         Command::Checksum { image, paths } => {
-            let each = |file: &File<'_>| compute(file, Job::CHECKSUM, is_here);
+            let each = |file: &File<'_>| compute(file, Job::CHECKSUM, on);
             let found = with_each(image, paths, each)?;
             let row = |path: &str, found: &Answer| {
                 let sum = format!("{:08x}", found.value);
@@ -176,7 +185,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
                 return Err(input("WORD is empty: give the bytes to look for"));
             }
             let job = Job::search(word.as_bytes(), *places);
-            let found = with_each(image, paths, |file| compute(file, job, is_here))?;
+            let found = with_each(image, paths, |file| compute(file, job, on))?;
             show(
                 args.json,
                 paths
@@ -202,7 +211,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             }
             let job = Job::nearest(&bytes, *count);
             let paths = std::slice::from_ref(path);
-            let found = with_each(image, paths, |file| compute(file, job, is_here))?;
+            let found = with_each(image, paths, |file| compute(file, job, on))?;
             let all = Neighbour::all_of(&found[0].bytes);
             let row = |one: &Neighbour| {
                 let line = format!("{} {}", one.number, one.distance);
@@ -251,10 +260,12 @@ fn places_row(path: &str, found: &Answer) -> (String, Value) {
     )
 }
 
-fn compute(file: &File<'_>, job: Job<'_>, is_here: bool) -> std::io::Result<Answer> {
-    match is_here {
-        true => file.on_host(job, 0..u64::MAX / 2),
-        false => file.on_drive(job, 0..u64::MAX / 2),
+fn compute(file: &File<'_>, job: Job<'_>, on: On) -> std::io::Result<Answer> {
+    let all = 0..u64::MAX / 2;
+    match on {
+        On::Host => file.on_host(job, all),
+        On::Drive => file.on_drive(job, all),
+        On::Auto => file.on_either(job, all),
     }
 }
 
@@ -306,7 +317,7 @@ fn make(args: &Args, into: &Into, function: Function) -> Result<(), Failure> {
     let mount = fs::open(image)?;
     let (from, to) = (from.as_str(), to.as_str());
     let job = Job::of(function);
-    let made = make_in(&mount, image, [from, to], job, args.on == "host");
+    let made = make_in(&mount, image, [from, to], job, args.on);
     fs::close(image, mount)?;
     let (taken, Made { bytes, .. }) = made?;
     let line = format!("{from}: {taken} bytes, {to}: {bytes} bytes");
@@ -320,16 +331,17 @@ fn make_in(
     image: &Path,
     [from, to]: [&str; 2],
     job: Job<'_>,
-    is_here: bool,
+    on: On,
 ) -> Result<(u64, Made), Failure> {
     let source = mount.open_file(from, OpenFlags::READ, 0);
     let source = source.map_err(|error| at_path(image, from, &error))?;
     let target = mount.open_file(to, NEW, 0o644);
     let target = target.map_err(|error| at_path(image, to, &error))?;
     let all = 0..u64::MAX / 2;
-    let made = match is_here {
-        true => source.into_on_host(job, all, &target, 0),
-        false => source.into_on_drive(job, all, &target, 0),
+    let made = match on {
+        On::Host => source.into_on_host(job, all, &target, 0),
+        On::Drive => source.into_on_drive(job, all, &target, 0),
+        On::Auto => source.into_on_either(job, all, &target, 0),
     };
     let counted = made.and_then(|made| Ok((source.attributes()?.bytes, made)));
     counted.map_err(|error| {
@@ -375,7 +387,7 @@ fn load(image: &Path, program: &Path, path: &str) -> Result<(), Failure> {
 /// Runs a program on a file.
 fn run_program(args: &Args, run: &Run) -> Result<(), Failure> {
     let mount = fs::open(&run.image)?;
-    let ran = run_in(&mount, run, args.on == "host");
+    let ran = run_in(&mount, run, args.on);
     fs::close(&run.image, mount)?;
     let (value, made) = match ran? {
         (Made { value, bytes }, None) => (value, bytes),
@@ -397,18 +409,18 @@ fn run_program(args: &Args, run: &Run) -> Result<(), Failure> {
 }
 
 /// What a program came to: what went into a file of the drive, or what it gave.
-fn run_in(mount: &Mount, run: &Run, is_here: bool) -> Result<(Made, Option<Answer>), Failure> {
+fn run_in(mount: &Mount, run: &Run, on: On) -> Result<(Made, Option<Answer>), Failure> {
     let Run { image, path, .. } = run;
     let program = mount.open_file(&run.program, OpenFlags::READ, 0);
     let program = program.map_err(|error| at_path(image, &run.program, &error))?;
     let job = Job::program(&program, run.argument.as_bytes(), run.count);
     if let Some(to) = &run.to {
-        let (_, made) = make_in(mount, image, [path, to], job, is_here)?;
+        let (_, made) = make_in(mount, image, [path, to], job, on)?;
         return Ok((made, None));
     }
     let file = mount.open_file(path, OpenFlags::READ, 0);
     let file = file.map_err(|error| at_path(image, path, &error))?;
-    let answer = compute(&file, job, is_here).map_err(|error| {
+    let answer = compute(&file, job, on).map_err(|error| {
         let at = |why: &str| input(format!("{}:{path}: {why}", image.display()));
         match error.raw_os_error() {
             Some(22) => at(&wharf_compute::Refused::ProgramArgument.to_string()),

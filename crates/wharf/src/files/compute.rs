@@ -1,4 +1,4 @@
-//! Functions of bytes of files: the drive computes them, or this process does; the answer is the same.
+//! Functions of bytes of files: the drive computes them, or this process does; the answer is the same. `sides.rs` says who, if nobody else does.
 
 use std::io;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use wharf_wire::file::{VectorCodec, VectorFunction};
 
 use super::drive::FileDrive;
 use super::file::File;
-use super::{Mount, wait};
+use super::{Mount, now_ns, wait};
 
 /// Bytes that this process reads at once to compute.
 const PIECE_BYTES: usize = 256 << 10;
@@ -45,6 +45,14 @@ pub struct Answer {
     pub value: u64,
     /// What it made: neighbours, places of a word, or bytes.
     pub bytes: Vec<u8>,
+}
+
+/// What computing took this process, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Took {
+    /// To read, and to write.
+    pub(super) moved_ns: u64,
+    pub(super) computed_ns: u64,
 }
 
 /// What went into a file.
@@ -110,8 +118,16 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Where the drive puts its answer.
+    pub(super) fn answer_place(&self) -> Target {
+        match self.answer_bytes() {
+            0 => Target::Nothing,
+            most => Target::Host(u32::try_from(most).unwrap_or(u32::MAX).min(1 << 24)),
+        }
+    }
+
     /// Adds it to a vector, as its last step.
-    fn add_to(&self, vector: &mut Vector, from: Source<'_>, to: Target) {
+    pub(super) fn add_to(&self, vector: &mut Vector, from: Source<'_>, to: Target) {
         let function = match self.what {
             What::Function(function) => of_wire(function),
             What::Program(program) => {
@@ -197,6 +213,7 @@ impl Mount {
     /// let found = file.on_drive(Job::search(b"needle", 10), 0..1 << 30)?;
     /// assert_eq!(found.value, 2);
     /// assert_eq!(found, file.on_host(Job::search(b"needle", 10), 0..1 << 30)?);
+    /// assert_eq!(found, file.on_either(Job::search(b"needle", 10), 0..1 << 30)?);
     ///
     /// // Several steps as one command: read, sum up, append.
     /// let mut vector = Vector::new();
@@ -239,11 +256,7 @@ impl File<'_> {
     /// As [`Mount::compute`]; `EINVAL` for an answer longer than a command moves, and for bytes that have no meaning.
     pub fn on_drive(&self, job: Job<'_>, bytes: Range<u64>) -> io::Result<Answer> {
         let mut vector = Vector::new();
-        let to = match job.answer_bytes() {
-            0 => Target::Nothing,
-            most => Target::Host(u32::try_from(most).unwrap_or(u32::MAX).min(1 << 24)),
-        };
-        job.add_to(&mut vector, self.source(bytes), to);
+        job.add_to(&mut vector, self.source(bytes), job.answer_place());
         let done = self.last_of(&vector)?;
         Ok(Answer {
             value: done.value,
@@ -285,6 +298,15 @@ impl File<'_> {
     /// # Errors
     /// As [`File::read_at`]; `EINVAL` for bytes that have no meaning.
     pub fn on_host(&self, job: Job<'_>, bytes: Range<u64>) -> io::Result<Answer> {
+        Ok(self.timed_on_host(job, bytes)?.0)
+    }
+
+    /// The same, with what it took.
+    pub(super) fn timed_on_host(
+        &self,
+        job: Job<'_>,
+        bytes: Range<u64>,
+    ) -> io::Result<(Answer, Took)> {
         let mut answer = Answer::default();
         let most = job.answer_bytes();
         let keep = |made: &[u8]| {
@@ -297,8 +319,8 @@ impl File<'_> {
                 false => Ok(()),
             }
         };
-        let value = self.work(job, bytes, keep)?;
-        Ok(Answer { value, ..answer })
+        let (value, took) = self.work(job, bytes, keep)?;
+        Ok((Answer { value, ..answer }, took))
     }
 
     /// The same as [`File::into_on_drive`], in this process.
@@ -312,6 +334,17 @@ impl File<'_> {
         to: &File<'_>,
         offset: u64,
     ) -> io::Result<Made> {
+        Ok(self.timed_into_on_host(job, bytes, to, offset)?.0)
+    }
+
+    /// The same, with what it took.
+    pub(super) fn timed_into_on_host(
+        &self,
+        job: Job<'_>,
+        bytes: Range<u64>,
+        to: &File<'_>,
+        offset: u64,
+    ) -> io::Result<(Made, Took)> {
         let mut at = offset;
         let write = |made: &[u8]| {
             let mut rest = made;
@@ -322,11 +355,12 @@ impl File<'_> {
             }
             Ok(())
         };
-        let value = self.work(job, bytes, write)?;
-        Ok(Made {
+        let (value, took) = self.work(job, bytes, write)?;
+        let made = Made {
             value,
             bytes: at - offset,
-        })
+        };
+        Ok((made, took))
     }
 
     fn work(
@@ -334,10 +368,11 @@ impl File<'_> {
         job: Job<'_>,
         bytes: Range<u64>,
         mut made: impl FnMut(&[u8]) -> io::Result<()>,
-    ) -> io::Result<u64> {
+    ) -> io::Result<(u64, Took)> {
         let mut work = job.begin()?;
         let (mut piece, mut room) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
-        let mut at = bytes.start;
+        let (mut at, mut took) = (bytes.start, Took::default());
+        let begun_ns = now_ns();
         while at < bytes.end {
             let most = (bytes.end - at).min(PIECE_BYTES as u64) as usize;
             let count = self.read_at(at, &mut piece[..most])?;
@@ -347,18 +382,34 @@ impl File<'_> {
             at += count as u64;
             let mut rest = &piece[..count];
             while !rest.is_empty() {
-                let step = work.step(rest, &mut room).map_err(refused)?;
+                let step = took.computes(|| work.step(rest, &mut room))?;
                 rest = &rest[step.taken..];
                 made(&room[..step.made])?;
             }
         }
         loop {
-            let step = work.finish(&mut room).map_err(refused)?;
+            let step = took.computes(|| work.finish(&mut room))?;
             if step == Step::default() {
-                return Ok(work.value());
+                break;
             }
             made(&room[..step.made])?;
         }
+        let all_ns = now_ns().saturating_sub(begun_ns);
+        took.moved_ns = all_ns.saturating_sub(took.computed_ns);
+        Ok((work.value(), took))
+    }
+}
+
+impl Took {
+    /// Counts the time of computing.
+    fn computes<T>(
+        &mut self,
+        f: impl FnOnce() -> Result<T, wharf_compute::Refused>,
+    ) -> io::Result<T> {
+        let begun_ns = now_ns();
+        let done = f();
+        self.computed_ns += now_ns().saturating_sub(begun_ns);
+        done.map_err(refused)
     }
 }
 

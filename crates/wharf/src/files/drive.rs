@@ -11,7 +11,7 @@ use wharf_files::block::{Recovered, Replayed};
 use wharf_files::vfs::{At, Target};
 use wharf_files::volume::Format;
 use wharf_files::{By, Caller, Errno, FileError, Handle};
-use wharf_host::stor::{Credentials, Stor, StorClient};
+use wharf_host::stor::{Credentials, Sides, Stor, StorClient};
 use wharf_wire::file::{DriveKey, FileSystemLog, FileSystemState};
 use wharf_wire::identify::DriveFeature;
 
@@ -51,6 +51,8 @@ pub struct FileDrive {
     identity: Option<Rc<Identity>>,
     /// What is kept of files, if anything is.
     pub(super) kept: Kept,
+    /// What either side takes to compute.
+    pub(super) sides: Sides,
 }
 
 impl FileDrive {
@@ -150,6 +152,7 @@ impl FileDrive {
             appending: RefCell::default(),
             recovered: log.as_ref().map(recovered).unwrap_or_default(),
             kept: Kept::default(),
+            sides: Sides::default(),
             format: log.and_then(|log| Format::of_number(log.kind as u8)),
             identity,
         })

@@ -39,6 +39,7 @@
 //! | `mount.rs` | a file system that is open, for one user |
 //! | `locks.rs` | locks of open files, which all processes see that use the image |
 //! | `compute.rs` | functions of bytes of files, which the drive computes, or this process |
+//! | `sides.rs` | the same by whichever side is expected to be done first |
 //! | `record.rs` | what a file system is asked, as a trace |
 //! | `file.rs` | an open file, with the traits of `std::io` |
 //!
@@ -61,6 +62,7 @@ mod pages;
 mod record;
 mod served;
 mod server;
+mod sides;
 mod waiting;
 
 use std::io;

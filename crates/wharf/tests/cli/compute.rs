@@ -79,7 +79,7 @@ fn drive_and_host_compute_what_python_does() {
         right["expands"], true,
         "zlib of others reads what the drive made"
     );
-    for on in ["drive", "host"] {
+    for on in ["drive", "host", "auto"] {
         let found = json(&place, &["checksum", "drive.img", "/text"], on);
         assert_eq!(found[0]["crc32c"], right["crc32c"]);
         let search = ["search", "drive.img", "aba", "/text", "--places", "65536"];
@@ -169,7 +169,7 @@ fn what_cannot_be_computed_is_said_in_a_line_and_leaves_nothing() {
             "no drive image at none.img: create it first, or correct the path",
         ),
     ] {
-        for on in ["drive", "host"] {
+        for on in ["drive", "host", "auto"] {
             let all = [&["compute"], arguments, &["--on", on]].concat();
             assert_eq!(place.refused(&all), line, "{all:?}");
         }
@@ -185,7 +185,7 @@ fn each_codec_makes_what_its_own_program_reads() {
     place.write("text", &text);
     place.ok(&["fs", "cp", "text", "drive.img:/text"]);
     for (codec, program) in [("lz4", "lz4"), ("zstd", "zstd")] {
-        for on in ["drive", "host"] {
+        for on in ["drive", "host", "auto"] {
             let (small, back) = (format!("/{codec}-{on}"), format!("/{codec}-{on}-back"));
             let by = |verb, from: &str, to: &str| {
                 place.ok(&[

@@ -81,7 +81,7 @@ fn the_rust_example_finds_the_lines_that_rust_finds() {
     assert!(found.len() > 300);
     let right = found.concat();
     assert!(right.len() < 128 << 10, "all of it is given back");
-    for on in ["drive", "host"] {
+    for on in ["drive", "host", "auto"] {
         let out = format!("out-{on}");
         let run = [
             "compute",
@@ -141,7 +141,7 @@ fn the_c_example_counts_bytes() {
     place.ok(&["compute", "load", "drive.img", "bytes.wasm", "/bytes.wasm"]);
     let mut counts = [0_u64; 256];
     text.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
-    for on in ["drive", "host"] {
+    for on in ["drive", "host", "auto"] {
         let out = format!("counts-{on}");
         let run = [
             "compute",
@@ -210,7 +210,7 @@ fn programs_that_misbehave_are_stopped_with_a_reason_and_the_drive_goes_on() {
         place.write("program", stepping(body));
         let path = format!("/program-{nth}");
         place.ok(&["compute", "load", "drive.img", "program", &path]);
-        for on in ["drive", "host"] {
+        for on in ["drive", "host", "auto"] {
             let run = ["compute", "run", "drive.img", &path, "/text", "--on", on];
             assert_eq!(place.refused(&run), format!("drive.img:/text: {reason}"));
             // Nothing is left of what could not be made.
@@ -218,7 +218,7 @@ fn programs_that_misbehave_are_stopped_with_a_reason_and_the_drive_goes_on() {
             assert_eq!(place.refused(&to), format!("drive.img:/text: {reason}"));
         }
     }
-    for on in ["drive", "host"] {
+    for on in ["drive", "host", "auto"] {
         let run = ["compute", "run", "drive.img", "/text", "/text", "--on", on];
         let line = "drive.img:/text: the file is no program that can run here";
         assert_eq!(place.refused(&run), line);

@@ -149,6 +149,7 @@ fn help_names_every_option_and_exit_code() {
             ][..],
         ),
         (&["mount", "--help"], &["--cache-mode ", "--coherence "]),
+        (&["compute", "--help"], &["--on ", "auto", "--json"]),
         (
             &["trace", "stat", "--help"][..],
             &["--json", "--no-reuse", "--format"][..],

@@ -40,9 +40,13 @@ opcodes! {
     LeaseFile TestLock LockFile Authenticate WriteNear ReadNear EvictNear Vector
 }
 
-/// Whose turn it is to serve a command that no core is named for.
+/// Whose turn it is to serve a command that no core is named for: vectors, which keep a core for long, have turns of their own. With one
+/// turn for all, hosts that send a vector and then a read would have all vectors on every other core.
 #[derive(Default)]
-pub(super) struct Turn(Cell<u32>);
+pub(super) struct Turn {
+    vectors: Cell<u32>,
+    others: Cell<u32>,
+}
 
 impl FileOpcode {
     pub(super) fn raw(&self) -> u8 {
@@ -118,7 +122,11 @@ impl FileOpcode {
     /// The core that serves a command.
     fn core(&self, controller: &Controller, qid: u16) -> u32 {
         controller.core_of(qid).unwrap_or_else(|| {
-            let turn = &controller.state::<Turn>().0;
+            let turn = controller.state::<Turn>();
+            let turn = match self.opcode {
+                IoOpcode::Vector => &turn.vectors,
+                _ => &turn.others,
+            };
             turn.replace((turn.get() + 1) % controller.cores().len() as u32)
         })
     }

@@ -1,6 +1,7 @@
 //! Pages of the drive's cache that a host loads and stores without a command, as the model of files has it: all other commands find what
 //! was stored, and nothing is stored where that could not be so.
 
+use wharf_drive::PowerSwitch;
 use wharf_drive::config::LinkKind;
 use wharf_files::testing::beside::assert_alike;
 use wharf_files::testing::program::{Fill, Operation, Step};
@@ -8,12 +9,13 @@ use wharf_files::vfs::SetTime;
 use wharf_files::{Allocate as What, OpenFlags, Rename as How, Seek as Wanted, Sync as Durable};
 use wharf_runtime::{Rng, Seed};
 use wharf_wire::command::Command;
-use wharf_wire::file::{Evict, FileHandle, HandleOperation};
+use wharf_wire::file::{Evict, FileHandle, HandleOperation, NearResult};
 use wharf_wire::window::FilePage;
 
 use super::asker::{Asker, UPDATE};
 use super::near::{alike, near_pages};
 use super::support::{Home, config, new_rig, run};
+use super::turns::{Turns, script};
 
 const NAMES: [&[u8]; 2] = [b"/one", b"/two"];
 
@@ -257,4 +259,72 @@ fn a_page_is_hidden_before_it_leaves_or_changes_and_when_a_handle_is_closed() {
             }
         }
     });
+}
+
+/// A host in another process has not the drive's memory: what it asks to be shown would be shown to the drive's own process, and to nobody who has
+/// opened the file. What it writes to a page that is shown is found there, and its leave hides no page of another host.
+#[test]
+fn nothing_is_shown_that_a_host_in_another_process_asks_for() {
+    let mut config = config(2, 2_000);
+    config.memory.near_bytes = 8 * 4096;
+    config.link.kind = LinkKind::Cxl;
+    let mut rig = new_rig(config);
+    rig.has_guests = true;
+    let turns = Turns::default();
+    let its_turns = turns.clone();
+    let owner = script(move |mut asker| async move {
+        let opened = asker.open(UPDATE, b"/shown").await;
+        let (handle, number) = (
+            FileHandle::from_raw(opened.handle),
+            opened.attributes.number,
+        );
+        let name = |page| FilePage { number, page };
+        asker.put(0, &[1; 4096]);
+        for page in 0..2 {
+            let write = asker.aimed(Command::write_file(1, handle, page * 4096, 4096));
+            assert_eq!(asker.send(write).await.done(), Ok(4096));
+        }
+        turns.pass(1);
+        turns.wait(&asker.host.cpu, 2).await;
+        // The guest has it in the drive's cache, and has asked for it to be shown, to load and to store.
+        assert!(!store(&asker, name(1), 5));
+        let window = asker.host.dma.window().expect("it has one");
+        assert!(!window.load(&asker.host.cpu, name(1), 0, &mut [0; 8]));
+        show(&mut asker, handle).await;
+        assert!(store(&asker, name(0), 6));
+        turns.pass(3);
+        turns.wait(&asker.host.cpu, 4).await;
+        let mut found = [0; 8];
+        let is_shown = window.load(&asker.host.cpu, name(0), 100, &mut found);
+        if !is_shown {
+            let read = asker.aimed(Command::read_near(1, handle, 100, 8));
+            assert!(asker.send(read).await.done().is_ok());
+            found.copy_from_slice(&asker.got(8));
+        }
+        assert_eq!(found, [9, 6, 6, 6, 6, 6, 6, 6], "what both have stored");
+    });
+    let guest = script(move |mut asker| async move {
+        its_turns.wait(&asker.host.cpu, 1).await;
+        assert!(asker.host.dma.window().is_none(), "it has not that memory");
+        let opened = asker.open(UPDATE, b"/shown").await;
+        let handle = FileHandle::from_raw(opened.handle);
+        asker.put(0, &[3; 4]);
+        for command in [
+            Command::write_near(1, handle, 4096, 4),
+            Command::read_near(1, handle, 4096, 4).keeping(0),
+        ] {
+            let command = asker.aimed(command.showing());
+            let done = asker.send(command).await.done();
+            let found = NearResult::from_raw(done.expect("it may read and write"));
+            assert_eq!((found.bytes, found.kept), (4, 1), "it is in the cache");
+        }
+        its_turns.pass(2);
+        its_turns.wait(&asker.host.cpu, 3).await;
+        asker.put(0, &[9]);
+        let write = asker.aimed(Command::write_near(1, handle, 100, 1));
+        assert!(asker.send(write).await.done().is_ok());
+        assert!(asker.send(Command::leave_files(1)).await.done().is_ok());
+        its_turns.pass(4);
+    });
+    rig.run_clients(&PowerSwitch::on(), vec![owner, guest]);
 }

@@ -52,6 +52,6 @@ mod table;
 mod thread;
 
 pub use client::StorFiles;
-pub use compute::Compute;
+pub use compute::{Compute, Load, Sides};
 pub use mode::{CacheMode, Eviction, ReadFill, Without};
 pub(super) use process::Process;

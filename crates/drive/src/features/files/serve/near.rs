@@ -135,8 +135,10 @@ impl Call<'_> {
         User {
             host: self.host(),
             now_ns: self.now_ns,
-            // In steps of a vector the bits mean other things.
-            shows: self.command.io_opcode() != Some(IoOpcode::Vector) && self.command.shows(),
+            // The window is memory of the drive's process, so nothing is shown to another one. In steps of a vector the bits mean other things.
+            shows: self.guest.is_none()
+                && self.command.io_opcode() != Some(IoOpcode::Vector)
+                && self.command.shows(),
         }
     }
 }

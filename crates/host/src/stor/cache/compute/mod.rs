@@ -7,11 +7,12 @@
 //! 4. What it took is noted, part by part: the drive's answer says how long it waited, moved and computed.
 //! 5. What the drive refuses the host computes, whoever was chosen, and the drive is not asked again for a while (`refusals.rs`).
 //!
-//! That is a checksum, which is written back; `nearest.rs` is a search that both sides can have a part of.
+//! That is a checksum, which is written back; `nearest.rs` is a search that both sides can have a part of, `sides.rs` is for programs.
 
 mod model;
 mod nearest;
 mod refusals;
+mod sides;
 
 use std::ops::Range;
 
@@ -35,6 +36,7 @@ pub(super) use model::{Decisions, Model, Places, Side};
 use model::{DriveRan, HostRan, Place};
 pub(super) use refusals::Refusals;
 use refusals::{Asked, Function};
+pub use sides::{Load, Sides};
 
 /// Most bytes that the drive computes on as one command here: what is longer is read.
 pub(super) const DRIVE_BYTES_MAX: u64 = 256 << 10;

@@ -198,11 +198,15 @@ impl Model {
             Compute::Presence => Side::Drive,
             Compute::Data | Compute::Exec | Compute::Dynamic => self.expected(compute, places),
         };
+        self.count(side);
+        side
+    }
+
+    fn count(&mut self, side: Side) {
         match side {
             Side::Host => self.decisions.host += 1,
             Side::Drive => self.decisions.drive += 1,
         }
-        side
     }
 
     /// The host is to compute, as the drive does not.
@@ -225,13 +229,14 @@ impl Model {
             Compute::Presence => all,
             Compute::Data | Compute::Exec | Compute::Dynamic => {
                 let half = pages.len() / 2 / step * step;
-                let is_known = host >= KNOWN && drive >= KNOWN;
+                let is_known = self.has_run_on_both();
                 let is_tried = (host + drive).is_multiple_of(EXPLORES);
                 match half {
                     // What cannot be cut is tried on either side.
                     0 if !is_known && host <= drive => none,
                     0 if !is_known => all,
-                    half if !is_known => half..pages.len(),
+                    // A drive is the slower one where many threads use it: less of what nothing is known of is its.
+                    half if !is_known => half.max(pages.len() / 4 * 3 / step * step)..pages.len(),
                     half => match self.balanced(compute, pages, step) {
                         // Who has nothing is tried with half of it.
                         drives if is_tried && half > 0 && drives.is_empty() => 0..half,
@@ -301,6 +306,28 @@ impl Model {
                 false => Side::Drive,
             };
         }
+        self.compared(compute, places)
+    }
+
+    /// Whether either side has computed.
+    pub(super) fn has_run_on_both(&self) -> bool {
+        self.host_computes.0.is_some() && self.drive_computes.0.is_some()
+    }
+
+    /// Who is to compute, for one whose requests are long: one of them on either side says enough.
+    pub(super) fn choose_long(&mut self, places: Places) -> Side {
+        let compute = Compute::Dynamic;
+        if !self.has_run_on_both() {
+            return self.choose(compute, places);
+        }
+        let side = self.compared(compute, places);
+        self.count(side);
+        side
+    }
+
+    /// Who is expected to be done first, or the other to try it.
+    fn compared(&mut self, compute: Compute, places: Places) -> Side {
+        let Decisions { host, drive } = self.decisions;
         let (host_ns, drive_ns) = self.expect(compute, places);
         let (better, other) = match self.last {
             Some(Side::Drive) if host_ns > BETTER * drive_ns => (Side::Drive, Side::Host),
@@ -310,7 +337,8 @@ impl Model {
         };
         self.last = Some(better);
         let (least, most) = (host_ns.min(drive_ns), host_ns.max(drive_ns));
-        match (host + drive).is_multiple_of(EXPLORES) && most <= FAR_WORSE * least {
+        let is_tried = host + drive > 0 && (host + drive).is_multiple_of(EXPLORES);
+        match is_tried && most <= FAR_WORSE * least {
             true => other,
             false => better,
         }

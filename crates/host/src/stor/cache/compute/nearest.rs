@@ -3,14 +3,17 @@
 //! 1. A range is cut into chunks, as the drive computes on so much at once at most. Of each, where its pages are is looked up.
 //! 2. `model.rs` says which pages of it are the drive's, so that both sides are expected to end at the same time: none of them, all, or those
 //!    of one end.
-//! 3. The drive's part is a task of its own, and one command, which brings back the nearest of that part alone. The host's part is a read by way
-//!    of the caches as always, and its distances.
+//! 3. The drive's part is a task of its own, and one command, which brings back the nearest of that part alone. The host's part are reads by way
+//!    of the caches as always, and their distances: the next piece is read while one is searched.
 //! 4. Both answers are put together.
 //!
 //! The drive's part changes nothing of where pages are: what the host's cache has of it, and the drive has not yet, is written before.
 
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use wharf_compute::{NEIGHBOUR_BYTES, Neighbour, merge};
 use wharf_files::{Errno, Handle};
@@ -29,6 +32,7 @@ use crate::span::Extent;
 use crate::stor::StorClient;
 use crate::stor::cache::opened::OpenFile;
 use crate::stor::cache::thread::Cached;
+use crate::stor::near::LONG_BYTES;
 use crate::stor::vector::{Computed, Source, Target, Vector};
 
 /// Bytes of a page.
@@ -152,6 +156,10 @@ impl Cached {
         let before = |part: Extent| (part.offset - there.offset) / query.vector_bytes();
         let asked = query.asked(there.bytes);
         let begun = drives.map(|part| (part, self.begin_on_drive(file, part, (query, asked))));
+        if begun.is_some() {
+            // The command goes first: the drive is not to wait while the host looks for its own pages.
+            self.cpu().yield_now().await;
+        }
         let hosts = match drives {
             None => there,
             Some(part) => without(there, part),
@@ -233,23 +241,77 @@ impl Cached {
         let places = self.places_of(file.slot, there);
         let begun_ns = cpu.now();
         let data = &mut room[..there.bytes as usize];
-        let read = match is_apart {
-            true => self.read_apart(file, there, data).await?,
-            false => self.read(file, there, data).await?,
+        let (found, touch, computed_ns) = match is_apart {
+            true => self.find_in_pieces(file, there, query, data).await?,
+            false => {
+                let read = self.read(file, there, data).await?;
+                let (found, computed_ns) = self.search(query, &data[..read.bytes as usize]);
+                (found?, read.touch, computed_ns)
+            }
         };
-        let read_ns = cpu.now();
-        let data = &data[..read.bytes as usize];
+        let ran = HostRan {
+            read_ns: cpu.now() - begun_ns - computed_ns,
+            computed_ns,
+            written_ns: 0,
+        };
+        self.nearest_model.borrow_mut().host_ran(places, ran);
+        Ok((found, touch))
+    }
+
+    /// Reads a part, and searches it, piece by piece: the next one is read while one is searched.
+    async fn find_in_pieces(
+        &self,
+        file: &OpenFile,
+        there: Extent,
+        query: &OwnQuery,
+        data: &mut [u8],
+    ) -> Result<(Nearest, Touch, u64), FileError> {
+        let piece = piece_bytes(there.bytes, query.vector_bytes());
+        let offsets = (there.offset..).step_by(piece);
+        let mut pieces = data.chunks_mut(piece).zip(offsets).map(|(room, at)| {
+            Begun::new(async move {
+                let there = Extent::new(at, room.len() as u64);
+                let read = self.read_apart(file, there, room).await?;
+                Ok::<_, FileError>((&room[..read.bytes as usize], at, read))
+            })
+        });
+        let (mut found, mut touch, mut all_ns) = (Nearest::new(), Touch::default(), 0);
+        let mut reading = pieces.next();
+        while let Some(piece) = reading {
+            let (data, at, read) = piece.end().await?;
+            reading = pieces.next();
+            if let Some(next) = &mut reading {
+                next.begin().await;
+            }
+            let (nearest, computed_ns) = self.search(query, data);
+            match nearest {
+                Ok(nearest) => {
+                    let before = (at - there.offset) / query.vector_bytes();
+                    found = query.merge(found, nearest, before);
+                }
+                Err(error) => {
+                    // What is under way comes to its end: its room is here.
+                    if let Some(next) = reading {
+                        let _ = next.end().await;
+                    }
+                    return Err(error);
+                }
+            }
+            touch += read.touch;
+            all_ns += computed_ns;
+        }
+        Ok((found, touch, all_ns))
+    }
+
+    /// Searches bytes; gives how long that took, too, in nanoseconds.
+    fn search(&self, query: &OwnQuery, data: &[u8]) -> (Result<Nearest, FileError>, u64) {
+        let cpu = self.cpu();
+        let begun_ns = cpu.now();
         let pages = (data.len().div_ceil(PAGE_BYTES) * query.len()) as u32;
         let found = cpu.work_n(Op::DistancePage, pages, || {
             query.as_query().nearest_of(data)
         });
-        let ran = HostRan {
-            read_ns: read_ns - begun_ns,
-            computed_ns: cpu.now() - read_ns,
-            written_ns: 0,
-        };
-        self.nearest_model.borrow_mut().host_ran(places, ran);
-        Ok((found?, read.touch))
+        (found.map_err(FileError::from), cpu.now() - begun_ns)
     }
 
     /// Has the drive begin with a part.
@@ -258,7 +320,7 @@ impl Cached {
         file: &Rc<OpenFile>,
         part: Extent,
         (query, asked): (&OwnQuery, Asked),
-    ) -> Begun {
+    ) -> OfDrive {
         let answer: Rc<Cell<Option<Answer>>> = Rc::default();
         let (own, file, query) = (self.clone(), file.clone(), query.clone());
         let (to, waits) = (answer.clone(), self.cpu().current());
@@ -267,7 +329,7 @@ impl Cached {
             to.set(Some(found));
             own.cpu().wake(waits);
         });
-        Begun(answer)
+        OfDrive(answer)
     }
 
     async fn nearest_on_drive(
@@ -341,15 +403,48 @@ impl Cached {
 type Answer = Result<Option<(Nearest, Touch)>, FileError>;
 
 /// A part that the drive has begun.
-struct Begun(Rc<Cell<Option<Answer>>>);
+struct OfDrive(Rc<Cell<Option<Answer>>>);
 
-impl Begun {
+impl OfDrive {
     async fn wait(self) -> Answer {
         loop {
             if let Some(answer) = self.0.take() {
                 return answer;
             }
             Pause::default().await;
+        }
+    }
+}
+
+/// What may have begun, and goes on while this task does something else.
+struct Begun<'a, T> {
+    future: Pin<Box<dyn Future<Output = T> + 'a>>,
+    ended: Option<T>,
+}
+
+impl<'a, T> Begun<'a, T> {
+    fn new(future: impl Future<Output = T> + 'a) -> Begun<'a, T> {
+        Begun {
+            future: Box::pin(future),
+            ended: None,
+        }
+    }
+
+    /// Does as much as can be done without waiting.
+    async fn begin(&mut self) {
+        self.ended = poll_fn(|context| {
+            Poll::Ready(match self.future.as_mut().poll(context) {
+                Poll::Ready(ended) => Some(ended),
+                Poll::Pending => None,
+            })
+        })
+        .await;
+    }
+
+    async fn end(self) -> T {
+        match self.ended {
+            Some(ended) => ended,
+            None => self.future.await,
         }
     }
 }
@@ -374,6 +469,19 @@ fn chunk_bytes(left: u64, vector_bytes: u64) -> u64 {
         0 => left,
         most => left.min(most),
     }
+}
+
+/// Pieces that the host has a part of: the first one is read before anything is computed.
+const PIECES: u64 = 4;
+
+/// The least that is read at once of a part: what is less goes to the core of the file, where all wait for each other.
+const PIECE_BYTES_MIN: u64 = LONG_BYTES as u64;
+
+/// Bytes of a piece of a part of so many: whole vectors.
+fn piece_bytes(bytes: u64, vector_bytes: u64) -> usize {
+    let step = split_bytes(vector_bytes);
+    let bytes = bytes.div_ceil(PIECES).max(PIECE_BYTES_MIN);
+    bytes.next_multiple_of(step) as usize
 }
 
 /// What is left of an extent without one of its ends.

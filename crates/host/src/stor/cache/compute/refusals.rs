@@ -28,6 +28,10 @@ pub(super) enum Function {
     Checksum,
     /// The nearest to one vector, or to several, for which the drive keeps what it reads.
     Nearest { of_several: bool },
+    /// What a program has computed of a file's bytes, which nobody keeps.
+    BuiltIn(wharf_compute::Function),
+    /// The same by the program in the file with this number.
+    Program(u64),
 }
 
 /// What is refused alike: a function, for bytes of one power of two.
@@ -99,7 +103,7 @@ impl Refusals {
     }
 
     /// The drive has refused what it was asked at `begun_ns`.
-    fn refused(&self, asked: Asked, begun_ns: u64, now_ns: u64) {
+    pub(super) fn refused(&self, asked: Asked, begun_ns: u64, now_ns: u64) {
         let mut all = self.all();
         match all.iter_mut().find(|known| known.asked == asked) {
             // It was under way when that was learned.

@@ -12,7 +12,7 @@ use wharf_wire::file::{
 use wharf_wire::status::StatusCode;
 
 use super::super::{Call, Refused};
-use super::running::PIECE_BYTES;
+use super::running::{Arguments, PIECE_BYTES};
 use super::step::function_of;
 
 /// Bytes that a program takes: itself, its memory, and what it is translated into.
@@ -30,7 +30,8 @@ impl Call<'_> {
             self.check_step(head, step)?;
             most = most.max(needed(step, left));
         }
-        let bytes = fixed_bytes(head) + most;
+        let arguments = Arguments::place(steps).len() as u64;
+        let bytes = fixed_bytes(head) + arguments + most;
         match bytes <= self.at.firmware.compute().bytes() {
             true => Ok(bytes),
             false => Err(StatusCode::InvalidField.into()),

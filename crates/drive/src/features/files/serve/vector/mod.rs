@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::super::tasks::FileCore;
 use super::{COMMAND_BYTES, Call, Done, Served};
-use running::Running;
+use running::{Arguments, Running};
 
 pub(super) async fn serve(call: &Call<'_>) -> Served {
     let compute = call.at.firmware.compute();
@@ -33,7 +33,9 @@ pub(super) async fn serve(call: &Call<'_>) -> Served {
     let bytes = call.check_vector(&head, &steps)?;
     let begun_ns = core.cpu.now();
     let _memory = compute.take(call.host(), bytes).await;
-    let running = Running::new(call, &head, core.cpu.now() - begun_ns);
+    let waited_ns = core.cpu.now() - begun_ns;
+    let arguments = Arguments::fetch(call, &steps).await?;
+    let running = Running::new(call, &head, arguments, waited_ns);
     let mut outcomes = [StepOutcome::default(); STEPS_MAX];
     let mut done = 0;
     for step in &steps {

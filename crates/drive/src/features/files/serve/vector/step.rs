@@ -1,5 +1,7 @@
 //! One step: its function works on piece after piece.
 
+use std::borrow::Cow;
+
 use wharf_compute::{ARGUMENT_BYTES_MAX, Codec, Function, PROGRAM_BYTES_MAX, Refused, Step, Work};
 use wharf_files::{Errno, FileError};
 use wharf_runtime::{Op, Parts};
@@ -78,13 +80,7 @@ impl Running<'_> {
     }
 
     async fn worker(&self, step: &VectorStep) -> Result<Worker, FileError> {
-        let bytes = (step.argument_bytes as usize).min(ARGUMENT_BYTES_MAX);
-        let mut argument = vec![0; bytes];
-        if bytes > 0 {
-            self.call.carry(bytes).await;
-            let copied = (self.call).copy_out(step.argument_offset as usize, &mut argument);
-            copied.map_err(|_| Errno::EFAULT)?;
-        }
+        let argument = self.argument(step).await?;
         let Some((function, op)) = function_of(step) else {
             return self.program(&argument, step.count).await;
         };
@@ -96,6 +92,22 @@ impl Running<'_> {
             parts: Parts::of(PAGE_BYTES as u64),
             moved: Parts::of(PAGE_BYTES as u64),
         })
+    }
+
+    /// What a step's function is given besides bytes.
+    async fn argument(&self, step: &VectorStep) -> Result<Cow<'_, [u8]>, FileError> {
+        let bytes = (step.argument_bytes as usize).min(ARGUMENT_BYTES_MAX);
+        if bytes == 0 {
+            return Ok(Cow::default());
+        }
+        if let Some(argument) = self.arguments.of(step) {
+            return Ok(Cow::Borrowed(argument));
+        }
+        let mut argument = vec![0; bytes];
+        self.call.carry(bytes).await;
+        let copied = (self.call).copy_out(step.argument_offset as usize, &mut argument);
+        copied.map_err(|_| Errno::EFAULT)?;
+        Ok(Cow::Owned(argument))
     }
 
     /// The program in the file that the command names, as it is now.
