@@ -76,7 +76,7 @@ hooks! {
 
     fn syscall(call: c_long, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong, e: c_ulong, f: c_ulong) -> c_long, next {
         // SAFETY: as the caller's.
-        match unsafe { known(call, [a, b, c, d, e]) } {
+        match unsafe { known(call, [a, b, c, d, e, f]) } {
             Some(answer) => answer,
             None => next(call, a, b, c, d, e, f),
         }
@@ -115,7 +115,7 @@ unsafe fn is_of_drive(address: *const libc::sockaddr, bytes: libc::socklen_t) ->
 ///
 /// # Safety
 /// As the call's.
-unsafe fn known(call: c_long, [a, b, c, d, e]: [c_ulong; 5]) -> Option<c_long> {
+unsafe fn known(call: c_long, [a, b, c, d, e, f]: [c_ulong; 6]) -> Option<c_long> {
     crate::drive::setup()?;
     let has = |descriptor: c_ulong| crate::table::has(descriptor as c_int);
     // SAFETY: the caller's paths and room.
@@ -155,7 +155,10 @@ unsafe fn known(call: c_long, [a, b, c, d, e]: [c_ulong; 5]) -> Option<c_long> {
             libc::SYS_close_range => {
                 super::descriptors::close_range(a as c_uint, b as c_uint, c as c_int).into()
             }
-            _ => return None,
+            _ => {
+                let made = super::libaio::known(call, [a, b, c, d, e, f])?;
+                number(made.map(|count| count as c_long))
+            }
         })
     }
 }
