@@ -469,7 +469,7 @@ fn what_is_not_there_is_refused_aloud() {
     let told = drive.run(Command::new(program.path()).arg("/where"));
     assert_eq!(
         text(&told.stdout),
-        "io_uring: ENOSYS\ninotify: ENOSYS\npipe: ENXIO\n"
+        "io_uring: ENOSYS\nliburing: ENOSYS\ninotify: ENOSYS\npipe: ENXIO\n"
     );
     let said = text(&told.stderr);
     assert!(
