@@ -2,13 +2,14 @@
 
 use std::ffi::{CStr, OsStr, c_int};
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
-use wharf::files::{FileDrive, Recorded};
+use wharf::files::{FileDrive, Part, Recorded};
 
 use crate::drive::{complain, variable};
 use crate::errno::{Errno, Outcome};
@@ -42,8 +43,8 @@ impl Recording {
         })
     }
 
-    /// A new file for this process, which it has by a high number.
-    fn part(&self) -> Outcome<OwnedFd> {
+    /// A new file for this process, which has it by a high number.
+    fn file(&self) -> Outcome<OwnedFd> {
         let directory = Path::new(OsStr::from_bytes(&self.directory[..self.directory_bytes]));
         let process = std::process::id();
         let how = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
@@ -58,34 +59,28 @@ impl Recording {
         Err(Errno(libc::EEXIST))
     }
 
-    /// The drive, recorded from now on.
-    fn begin(&self, drive: FileDrive) -> Result<Recorded<FileDrive>, (FileDrive, String)> {
-        let part = match self.part() {
-            Ok(part) => part,
-            Err(Errno(errno)) => {
-                let error = std::io::Error::from_raw_os_error(errno);
-                return Err((drive, error.to_string()));
-            }
-        };
-        let descriptor = part.as_raw_fd();
-        let recorded = Recorded::part(drive, File::from(part), self.begun_ns, thread);
-        recorded
-            .inspect(|_| PART.store(descriptor, Ordering::Relaxed))
-            .map_err(|(drive, error)| (drive, error.to_string()))
+    /// This process's part.
+    fn begin(&self) -> io::Result<Part> {
+        let file = self.file();
+        let file = file.map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
+        let descriptor = file.as_raw_fd();
+        let part = Part::new(File::from(file), self.begun_ns)?;
+        PART.store(descriptor, Ordering::Relaxed);
+        Ok(part)
     }
 }
 
 /// The drive, recorded if that is wanted.
 pub(crate) fn recorded(drive: FileDrive, recording: Option<&Recording>) -> Recorded<FileDrive> {
-    let begun = match recording {
-        None => return Recorded::nothing(drive),
-        Some(recording) => recording.begin(drive),
-    };
-    begun.unwrap_or_else(|(drive, error)| {
-        let process = std::process::id();
-        complain(&format!("process {process} is not recorded: {error}"));
-        Recorded::nothing(drive)
-    })
+    match recording.map(Recording::begin) {
+        None => Recorded::nothing(drive),
+        Some(Ok(part)) => Recorded::part(drive, part, thread),
+        Some(Err(error)) => {
+            let process = std::process::id();
+            complain(&format!("process {process} is not recorded: {error}"));
+            Recorded::nothing(drive)
+        }
+    }
 }
 
 fn thread() -> u32 {

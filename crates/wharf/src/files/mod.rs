@@ -78,7 +78,7 @@ pub(crate) use image::is_socket;
 pub use image::{Checked, NewImage, check, make, open};
 pub use keeping::{Coherence, Keeping, WriteMode};
 pub use mount::Mount;
-pub use record::{Recorded, Summary, gather};
+pub use record::{Part, Recorded, Summary, gather};
 pub use server::{Server, Serving};
 pub use waiting::attach_in_time;
 pub use wharf_compute::{Codec, Function, Neighbour, check_program};

@@ -83,6 +83,22 @@ struct State {
     now_ns: u64,
 }
 
+/// A file of its own for what one of several processes asks, of which [`gather`] makes one trace.
+pub struct Part(State);
+
+impl Part {
+    /// Begins one in a new file. The recording has begun at `begun_ns`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn new(out: File, begun_ns: u64) -> io::Result<Part> {
+        let out = Arc::new(out);
+        let mut state = State::new(out.clone(), begun_ns)?;
+        state.tells = Some(out);
+        Ok(Part(state))
+    }
+}
+
 /// See the module.
 pub struct Recorded<S> {
     inner: S,
@@ -222,28 +238,13 @@ impl<S: Service> Recorded<S> {
         })
     }
 
-    /// Records to a file of its own what one of several processes asks, `process` says which thread: a part for [`gather`]. The
-    /// recording has begun at `begun_ns`.
-    ///
-    /// # Errors
-    /// If the file cannot be written; with what is below.
-    pub fn part(
-        inner: S,
-        out: File,
-        begun_ns: u64,
-        process: fn() -> u32,
-    ) -> Result<Recorded<S>, (S, io::Error)> {
-        let out = Arc::new(out);
-        let mut state = match State::new(out.clone(), begun_ns) {
-            Ok(state) => state,
-            Err(error) => return Err((inner, error)),
-        };
-        state.tells = Some(out);
-        Ok(Recorded {
+    /// Records what one of several processes asks, `process` says which thread.
+    pub fn part(inner: S, part: Part, process: fn() -> u32) -> Recorded<S> {
+        Recorded {
             inner,
-            state: Some(RefCell::new(state)),
+            state: Some(RefCell::new(part.0)),
             process,
-        })
+        }
     }
 
     /// What is below; what it is asked is not recorded.
