@@ -100,13 +100,17 @@ static FORKING: Slot = Slot(std::cell::UnsafeCell::new(None));
 struct Slot(std::cell::UnsafeCell<Option<Forking>>);
 
 /// What a fork must find in order.
-type Forking = (aio::queue::Forking, drive::Forking);
+type Forking = (aio::queue::Forking, aio::context::Forking, drive::Forking);
 
 // SAFETY: whoever has the client's lock alone looks at it.
 unsafe impl Sync for Slot {}
 
 extern "C" fn before_fork() {
-    let forking = (aio::queue::before_fork(), drive::before_fork());
+    let forking = (
+        aio::queue::before_fork(),
+        aio::context::before_fork(),
+        drive::before_fork(),
+    );
     // SAFETY: this thread has the lock now.
     unsafe { *FORKING.0.get() = Some(forking) };
 }
@@ -120,8 +124,9 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // SAFETY: there is one thread.
     let forking = unsafe { (*FORKING.0.get()).take() };
-    if let Some((requests, forking)) = forking {
+    if let Some((requests, contexts, forking)) = forking {
         requests.in_child();
+        contexts.in_child();
         drive::in_child(forking);
     }
 }

@@ -16,14 +16,18 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use wharf::files::{FileDrive, ImageError, Keeping, attach_in_time};
+use wharf::files::{FileDrive, ImageError, Keeping, Recorded, attach_in_time};
 use wharf::store::{StoreError, Turn, Turns};
 use wharf_files::vfs::{At, Service, Start};
 use wharf_files::{By, Caller, Handle, OpenFlags, block_on};
 
 use crate::errno::{Errno, Outcome};
 use crate::place::{BYTES_MAX, Place};
+use crate::record::{self, Recording};
 use crate::table::{self, Open};
+
+/// The drive, with what is recorded of its use.
+pub(crate) type Drive = Recorded<FileDrive>;
 
 /// The variable of the environment that says what is where: `SOCKET=PLACE`.
 pub(crate) const VARIABLE: &CStr = c"WHARF_DRIVE";
@@ -37,6 +41,7 @@ pub(crate) struct Setup {
     socket_bytes: usize,
     pub(crate) place: Place,
     keeping: Keeping,
+    recording: Option<Recording>,
 }
 
 static SETUP: OnceLock<Option<Setup>> = OnceLock::new();
@@ -68,7 +73,7 @@ struct Client {
 }
 
 struct Attached {
-    drive: FileDrive,
+    drive: Drive,
     caller: RefCell<Rc<Caller>>,
     life: u64,
 }
@@ -87,7 +92,7 @@ pub(crate) fn setup() -> Option<&'static Setup> {
 }
 
 /// The value of a variable.
-fn variable(name: &CStr) -> Option<&'static [u8]> {
+pub(crate) fn variable(name: &CStr) -> Option<&'static [u8]> {
     // SAFETY: a text; what is found is copied before the program can change its environment.
     let found = unsafe { libc::getenv(name.as_ptr()) };
     // SAFETY: the C library's promise.
@@ -109,6 +114,7 @@ fn read_environment() -> Option<Setup> {
         socket_bytes: middle,
         place,
         keeping: keeping.unwrap_or_default(),
+        recording: Recording::of_environment(),
     })
 }
 
@@ -132,7 +138,7 @@ fn caller() -> Caller {
 ///
 /// It is done once more if the process that served the drive turns out to be gone, and another one serves it: what was
 /// open is an error then.
-pub(crate) fn with<T>(mut f: impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> Outcome<T> {
+pub(crate) fn with<T>(mut f: impl FnMut(&Drive, By<'_>) -> Outcome<T>) -> Outcome<T> {
     if IS_IN.replace(true) {
         // A handler of a signal that came while this thread had the client.
         return Err(Errno(libc::EAGAIN));
@@ -154,7 +160,7 @@ pub(crate) fn with<T>(mut f: impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> Ou
 
 /// Looks at what is kept of something that is open: none if that takes a command, or a signal came amid one.
 #[inline]
-pub(crate) fn kept<T>(open: &Open, f: impl FnOnce(&FileDrive, Handle) -> Option<T>) -> Option<T> {
+pub(crate) fn kept<T>(open: &Open, f: impl FnOnce(&Drive, Handle) -> Option<T>) -> Option<T> {
     if IS_IN.replace(true) {
         return None;
     }
@@ -181,7 +187,7 @@ fn enter() -> (Turn, &'static Client) {
 
 impl Client {
     /// Does something; gives whether the process that served the drive turns out to be gone.
-    fn work<T>(&self, f: &mut impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> (Outcome<T>, bool) {
+    fn work<T>(&self, f: &mut impl FnMut(&Drive, By<'_>) -> Outcome<T>) -> (Outcome<T>, bool) {
         let attached = match self.attach() {
             Ok(attached) => attached,
             Err(errno) => return (Err(errno), false),
@@ -223,7 +229,7 @@ impl Client {
         drive.share_among_threads(&TURNS);
         CONNECTION.store(drive.connection().unwrap_or(-1), Ordering::Relaxed);
         let attached = Rc::new(Attached {
-            drive,
+            drive: record::recorded(drive, setup.recording.as_ref()),
             caller: RefCell::new(Rc::new(caller())),
             life: LIFE.load(Ordering::Relaxed),
         });
@@ -241,6 +247,7 @@ impl Client {
         };
         LIFE.fetch_add(1, Ordering::Relaxed);
         CONNECTION.store(-1, Ordering::Relaxed);
+        record::forget();
         for open in table::all().filter_map(table::get) {
             if !open.page().is_directory() {
                 open.page().lose();
@@ -257,7 +264,7 @@ impl Attached {
     /// This thread uses it no more. If it was lost meanwhile, the last thread gives it up.
     fn leave(self: Rc<Attached>) {
         if let Some(attached) = Rc::into_inner(self) {
-            attached.drive.abandon();
+            attached.drive.into_inner().abandon();
         }
     }
 }
@@ -283,7 +290,7 @@ pub(crate) fn complain(text: &str) {
 }
 
 /// The drive's handle of something that is open, which is opened anew where this is another life.
-pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Handle> {
+pub(crate) fn handle(drive: &Drive, by: By<'_>, open: &Open) -> Outcome<Handle> {
     let life = life();
     // Whoever has lost a file has another life, or was born after that.
     if open.life.load(Ordering::Relaxed) == life {
@@ -305,6 +312,7 @@ pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Hand
         from: Start::Number(page.number),
         path: b"",
     };
+    drive.has_name(page.number, page.path());
     let opened = block_on(drive.open(by, at, how, 0))?;
     if open.life.load(Ordering::Relaxed) == life {
         // Another thread has opened it meanwhile.
@@ -317,7 +325,7 @@ pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Hand
 }
 
 /// Of which server this process uses the drive.
-pub(crate) fn server(drive: &FileDrive) -> u32 {
+pub(crate) fn server(drive: &Drive) -> u32 {
     drive.sharing().unwrap_or(0)
 }
 
@@ -370,18 +378,20 @@ pub(crate) fn before_fork() -> Forking {
 pub(crate) fn in_child(mut forking: Forking) {
     LIFE.fetch_add(1, Ordering::Relaxed);
     CONNECTION.store(-1, Ordering::Relaxed);
+    record::forget();
     crate::locks::in_child();
     forking.memory.in_child();
     let Some(attached) = CLIENT.attached.take() else {
         return;
     };
     match Rc::try_unwrap(attached) {
-        Ok(attached) => attached.drive.abandon(),
+        Ok(attached) => attached.drive.into_inner().abandon(),
         Err(shared) => {
             // Threads of the parent wait for the drive. They are not here, and what they have of it is never used again.
             // SAFETY: so it is moved out of a place that nobody looks at or drops: this reference is forgotten.
             unsafe { std::ptr::read(Rc::as_ptr(&shared)) }
                 .drive
+                .into_inner()
                 .abandon();
             std::mem::forget(shared);
         }

@@ -6,11 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use wharf::files::FileDrive;
 use wharf_files::By;
 use wharf_files::vfs::{At, Start};
 
-use crate::drive::{self, setup};
+use crate::drive::{self, Drive, setup};
 use crate::errno::{Errno, Outcome};
 use crate::place::{Leads, Place, has_parents};
 use crate::table::{self, Ref};
@@ -52,7 +51,7 @@ static IS_ABOVE: AtomicBool = AtomicBool::new(true);
 
 impl Spot {
     /// It, for a request to the drive.
-    pub(crate) fn at<'a>(&'a self, drive: &FileDrive, by: By<'_>) -> Outcome<At<'a>> {
+    pub(crate) fn at<'a>(&'a self, drive: &Drive, by: By<'_>) -> Outcome<At<'a>> {
         let from = match &self.from {
             None => Start::Root,
             Some(open) => Start::Handle(drive::handle(drive, by, open)?),
@@ -72,7 +71,7 @@ impl Spot {
     ///
     /// # Errors
     /// `EIO`.
-    pub(crate) fn at_to_change<'a>(&'a self, drive: &FileDrive, by: By<'_>) -> Outcome<At<'a>> {
+    pub(crate) fn at_to_change<'a>(&'a self, drive: &Drive, by: By<'_>) -> Outcome<At<'a>> {
         match table::has_lost_locks() {
             true => Err(Errno(libc::EIO)),
             false => self.at(drive, by),

@@ -20,6 +20,7 @@
 //! | `links.rs` | symbolic links that lead out of the drive |
 //! | `locks.rs` | locks of files |
 //! | `aio/` | asynchronous reads and writes: a queue, and a thread |
+//! | `record.rs` | `wharf run --record`: this process's part |
 //! | `next.rs` | the functions behind these |
 //! | `begin.rs`, `end.rs` | what a process finds when it begins: descriptors that it was given; what it gives back when it ends |
 //! | `audit.rs` | what is refused, for `wharf run --audit` |
@@ -46,4 +47,5 @@ mod locks;
 mod next;
 mod page;
 mod place;
+mod record;
 mod table;

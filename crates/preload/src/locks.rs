@@ -3,7 +3,7 @@
 //! The drive tells owners of a process apart by a number. A lock of `fcntl` belongs to the process, and is given back when
 //! any of its descriptors of the file is closed; one of `flock`, and an "open file description" lock, belong to the
 //! description, which has a number of its own in its page. Waiting is asking again, with longer and longer pauses, although
-//! the drive can have a thread wait for its turn ([`FileDrive::lock_unless`]).
+//! the drive can have a thread wait for its turn (`FileDrive::lock_unless`).
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use libc::flock as Flock;
-use wharf::files::{FileDrive, LockKind, LockRange, LockRequest, LockSpace};
+use wharf::files::{LockKind, LockRange, LockRequest, LockSpace};
 use wharf_files::{By, Handle};
 
 use crate::calls::memory;
-use crate::drive::{handle, with};
+use crate::drive::{Drive, handle, with};
 use crate::errno::{Errno, Outcome, last};
 use crate::page::FileId;
 use crate::table::{self, Open};
@@ -46,7 +46,7 @@ fn locked() -> std::sync::MutexGuard<'static, BTreeSet<FileId>> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn with_handle<T>(open: &Open, mut f: impl FnMut(&FileDrive, Handle) -> Outcome<T>) -> Outcome<T> {
+fn with_handle<T>(open: &Open, mut f: impl FnMut(&Drive, Handle) -> Outcome<T>) -> Outcome<T> {
     with(|drive, by: By<'_>| f(drive, handle(drive, by, open)?))
 }
 

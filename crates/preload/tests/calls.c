@@ -450,6 +450,9 @@ static void mappings(void) {
     strcpy(p, "later");
     CALL(munmap(p, 8192));
     contents("m");
+    // It is no persistent memory: who takes it for that syncs nothing.
+    p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);
+    SAY("  persistent memory: %s\n", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
     close(fd);
     fd = open("m", O_RDWR);
     char *q = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

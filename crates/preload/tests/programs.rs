@@ -5,6 +5,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use support::{Drive, compiled, text};
@@ -67,6 +68,42 @@ fn walks_through_trees_do_what_the_c_librarys_do() {
 #[test]
 fn asynchronous_reads_and_writes_do_what_the_c_librarys_do() {
     is_the_same_on_both("aio.c", &[&COHERENT[..], &INCOHERENT].concat());
+}
+
+/// Requests of the drive's files and of the machine's own in one context, by their numbers and by the library's functions, where it is.
+#[test]
+fn requests_by_libaio_do_what_the_kernel_does() {
+    let program = compiled("libaio.c");
+    let own = tempfile::tempdir().unwrap();
+    let file = own.path().join("own");
+    let arguments = |place: &Path, library: Option<&str>| {
+        let mut command = Command::new(program.path());
+        command.arg(place).arg(&file).args(library);
+        command
+    };
+    let mut libraries = vec![None];
+    let name = "libaio.so.1";
+    let found = arguments(own.path(), Some(name)).output().unwrap();
+    match found.status.success() {
+        true => libraries.push(Some(name)),
+        false => println!("by their numbers alone: there is no {name}"),
+    }
+    for library in libraries {
+        let expected = arguments(own.path(), library).output().unwrap();
+        assert!(expected.status.success(), "{expected:?}");
+        let expected = text(&expected.stdout);
+        assert!(expected.lines().count() > 35, "{expected}");
+        for kept in COHERENT {
+            let drive = Drive::keeping(kept);
+            let found = drive.run(&mut arguments(Path::new("/where"), library));
+            assert_eq!(
+                text(&found.stdout),
+                expected,
+                "{kept} {library:?} {found:?}"
+            );
+            drive.check();
+        }
+    }
 }
 
 /// A process that has a file's locks alone grants them to itself, and nobody sees that.
@@ -432,7 +469,7 @@ fn what_is_not_there_is_refused_aloud() {
     let told = drive.run(Command::new(program.path()).arg("/where"));
     assert_eq!(
         text(&told.stdout),
-        "io_uring: ENOSYS\ninotify: ENOSYS\npipe: ENXIO\n"
+        "io_uring: ENOSYS\nliburing: ENOSYS\ninotify: ENOSYS\npipe: ENXIO\n"
     );
     let said = text(&told.stderr);
     assert!(

@@ -10,6 +10,7 @@
 //! | `block.rs` | what the program has in its memory: the request, and where its result goes |
 //! | `queue.rs` | the requests, their order, the thread |
 //! | `tell.rs` | signals and threads that tell of an end; waiting for one |
+//! | `context.rs` | another kind: the kernel's contexts, as libaio has them |
 //!
 //! Rules, those of POSIX where glibc's differ:
 //!
@@ -19,5 +20,6 @@
 //! * A child of a fork has none of its parent's. At the end of a process what was not done is not done.
 
 pub(crate) mod block;
+pub(crate) mod context;
 pub(crate) mod queue;
 pub(crate) mod tell;

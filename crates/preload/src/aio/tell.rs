@@ -15,13 +15,18 @@ static ENDED: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn ended() {
     // Release: partner of the acquire in `count`.
     ENDED.fetch_add(1, Ordering::Release);
-    let all = c_int::MAX;
-    // SAFETY: a word that is there for ever.
-    unsafe { libc::syscall(libc::SYS_futex, ENDED.as_ptr(), WAKE, all) };
+    wake(&ENDED);
 }
 
 const WAKE: c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
 const WAIT: c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+
+/// Wakes all who wait for a word to change.
+pub(crate) fn wake(word: &AtomicU32) {
+    let all = c_int::MAX;
+    // SAFETY: a word that is there.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), WAKE, all) };
+}
 
 /// How many have ended, for [`wait`].
 pub(crate) fn count() -> u32 {
@@ -33,10 +38,17 @@ pub(crate) fn count() -> u32 {
 /// # Errors
 /// `EINTR`.
 pub(crate) fn wait(seen: u32, time: Option<&libc::timespec>) -> Outcome<()> {
+    wait_for(&ENDED, seen, time)
+}
+
+/// Waits until a word is another than was seen, or the time is over.
+///
+/// # Errors
+/// `EINTR`.
+pub(crate) fn wait_for(word: &AtomicU32, seen: u32, time: Option<&libc::timespec>) -> Outcome<()> {
     let time = time.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: a word that is there for ever, and a time that is there or null.
-    let waited: c_long =
-        unsafe { libc::syscall(libc::SYS_futex, ENDED.as_ptr(), WAIT, seen, time) };
+    // SAFETY: a word that is there, and a time that is there or null.
+    let waited: c_long = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), WAIT, seen, time) };
     match waited {
         0 => Ok(()),
         _ => match last() {
@@ -44,6 +56,14 @@ pub(crate) fn wait(seen: u32, time: Option<&libc::timespec>) -> Outcome<()> {
             errno => Err(errno),
         },
     }
+}
+
+/// Now, by a clock that is not set.
+pub(crate) fn now_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec
+        .saturating_mul(1_000_000_000)
+        .saturating_add(now.tv_nsec)
 }
 
 /// Requests of one call of `lio_listio`, whose end is told together.

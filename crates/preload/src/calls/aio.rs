@@ -83,12 +83,6 @@ unsafe fn of_drive(block: *mut Block) -> Option<(NonNull<Block>, Ref)> {
     Some((block, open))
 }
 
-/// Now, by a clock that is not set.
-fn now_ns() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec.saturating_mul(NS).saturating_add(now.tv_nsec)
-}
-
 /// Waits until one of the requests has ended; `until_ns` is when the time is over.
 ///
 /// # Safety
@@ -104,7 +98,7 @@ unsafe fn wait_for_one(
         if blocks.clone().any(|block| !block.is_under_way()) {
             return Ok(());
         }
-        let left = until_ns.map(|until| until.saturating_sub(now_ns()));
+        let left = until_ns.map(|until| until.saturating_sub(tell::now_ns()));
         if left.is_some_and(|left| left <= 0) {
             return Err(Errno(libc::EAGAIN));
         }
@@ -351,7 +345,7 @@ hooks! {
             return next(blocks, count, time);
         }
         let until = time_left.map(|time| {
-            now_ns().saturating_add(time.tv_sec.saturating_mul(NS)).saturating_add(time.tv_nsec)
+            tell::now_ns().saturating_add(time.tv_sec.saturating_mul(NS)).saturating_add(time.tv_nsec)
         });
         // SAFETY: the caller's blocks.
         zero(unsafe { wait_for_one(all, until) })

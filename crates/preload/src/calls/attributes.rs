@@ -49,7 +49,7 @@ impl About {
     /// Does something with what it is about.
     fn with<T>(
         &self,
-        mut f: impl FnMut(&wharf::files::FileDrive, wharf_files::By<'_>, Target<'_>) -> Outcome<T>,
+        mut f: impl FnMut(&crate::drive::Drive, wharf_files::By<'_>, Target<'_>) -> Outcome<T>,
     ) -> Outcome<T> {
         with(|drive, by| {
             let target = match self {

@@ -27,6 +27,7 @@ fn own() -> Vec<c_int> {
     let all = [
         crate::find::working_descriptor(),
         crate::drive::connection(),
+        crate::record::descriptor(),
     ];
     let mut all: Vec<c_int> = all.into_iter().flatten().collect();
     all.sort_unstable();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `open.rs` | opening |
 //! | `data.rs`, `vectors.rs` | reading, writing, offsets |
-//! | `aio.rs` | asynchronous reads and writes |
+//! | `aio.rs`, `libaio.rs` | asynchronous reads and writes |
 //! | `storage.rs` | sizes, storage, making durable, copies between descriptors |
 //! | `names.rs` | directories made and removed, links, renames |
 //! | `attributes.rs`, `xattrs.rs` | `stat` and its family, owners, bits, times, extended attributes |
@@ -30,6 +30,7 @@ pub(crate) mod execl;
 pub(crate) mod fts;
 pub(crate) mod ftw;
 pub(crate) mod glob;
+pub(crate) mod libaio;
 mod mapped;
 pub(crate) mod memory;
 pub(crate) mod names;

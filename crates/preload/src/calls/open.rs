@@ -5,12 +5,11 @@ use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::mode_t;
-use wharf::files::FileDrive;
 use wharf_files::vfs::{Opened, Service};
 use wharf_files::{By, Kind, OpenFlags, Special, block_on};
 
 use crate::convert::open_flags;
-use crate::drive::{complain, life, server, to_raw, with};
+use crate::drive::{Drive, complain, life, server, to_raw, with};
 use crate::errno::{Errno, Outcome, number};
 use crate::find::{Found, Spot, find};
 use crate::next::hooks;
@@ -104,7 +103,7 @@ pub(crate) fn make(
 }
 
 /// Opens what is there, for a program that may change no names ([`Spot::at_to_change`]): many ask for it to be made, if it is not.
-fn open_unchanged(drive: &FileDrive, by: By<'_>, spot: &Spot, how: OpenFlags) -> Outcome<Opened> {
+fn open_unchanged(drive: &Drive, by: By<'_>, spot: &Spot, how: OpenFlags) -> Outcome<Opened> {
     if how.truncate || how.create && how.exclusive {
         spot.at_to_change(drive, by)?;
     }

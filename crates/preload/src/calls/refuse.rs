@@ -1,6 +1,6 @@
 //! What is not there for files of the drive, and says so.
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use libc::size_t;
 
@@ -15,6 +15,13 @@ fn refused(what: &str) -> c_int {
         "{what} is not there for files of a drive: use `wharf mount`"
     ));
     number(Err(Errno(libc::ENOSYS)))
+}
+
+/// What liburing says of its rings where there is a drive.
+fn no_ring() -> Option<c_int> {
+    crate::drive::setup()?;
+    refused("io_uring");
+    Some(-libc::ENOSYS)
 }
 
 hooks! {
@@ -65,7 +72,7 @@ hooks! {
         }
     }
 
-    fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, mount: *mut c_int, flags: c_int) -> c_int, next {
+    fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut c_void, mount: *mut c_int, flags: c_int) -> c_int, next {
         // SAFETY: the caller's path.
         match unsafe { find(directory, path) } {
             Found::Machine => next(directory, path, handle, mount, flags),
@@ -74,9 +81,27 @@ hooks! {
         }
     }
 
+    // Of liburing, which calls the kernel itself. A file of the drive would be an error of each request (`EBADF`), long after programs look
+    // for another way. Errors are returned, negated.
+    fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int, next {
+        no_ring().unwrap_or_else(|| next(entries, ring, flags))
+    }
+
+    fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int, next {
+        no_ring().unwrap_or_else(|| next(entries, ring, parameters))
+    }
+
+    fn io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, bytes: size_t) -> c_int, next {
+        no_ring().unwrap_or_else(|| next(entries, ring, parameters, memory, bytes))
+    }
+
+    fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int, next {
+        no_ring().unwrap_or_else(|| next(entries, parameters))
+    }
+
     fn syscall(call: c_long, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong, e: c_ulong, f: c_ulong) -> c_long, next {
         // SAFETY: as the caller's.
-        match unsafe { known(call, [a, b, c, d, e]) } {
+        match unsafe { known(call, [a, b, c, d, e, f]) } {
             Some(answer) => answer,
             None => next(call, a, b, c, d, e, f),
         }
@@ -115,7 +140,7 @@ unsafe fn is_of_drive(address: *const libc::sockaddr, bytes: libc::socklen_t) ->
 ///
 /// # Safety
 /// As the call's.
-unsafe fn known(call: c_long, [a, b, c, d, e]: [c_ulong; 5]) -> Option<c_long> {
+unsafe fn known(call: c_long, [a, b, c, d, e, f]: [c_ulong; 6]) -> Option<c_long> {
     crate::drive::setup()?;
     let has = |descriptor: c_ulong| crate::table::has(descriptor as c_int);
     // SAFETY: the caller's paths and room.
@@ -155,7 +180,10 @@ unsafe fn known(call: c_long, [a, b, c, d, e]: [c_ulong; 5]) -> Option<c_long> {
             libc::SYS_close_range => {
                 super::descriptors::close_range(a as c_uint, b as c_uint, c as c_int).into()
             }
-            _ => return None,
+            _ => {
+                let made = super::libaio::known(call, [a, b, c, d, e, f])?;
+                number(made.map(|count| count as c_long))
+            }
         })
     }
 }

@@ -74,9 +74,16 @@ unsafe fn write_all(
     write(&parts.collect::<Vec<&[u8]>>().concat())
 }
 
+/// Reads from byte `at` on, or from the shared offset if that is -1.
+///
 /// # Safety
 /// The buffers are there.
-unsafe fn read_from(open: &Open, buffers: *const iovec, count: c_int, at: off_t) -> Outcome<usize> {
+pub(crate) unsafe fn read_from(
+    open: &Open,
+    buffers: *const iovec,
+    count: c_int,
+    at: off_t,
+) -> Outcome<usize> {
     // SAFETY: the caller's promise.
     unsafe {
         read_all(buffers, count, |out| match at {
@@ -90,9 +97,11 @@ unsafe fn read_from(open: &Open, buffers: *const iovec, count: c_int, at: off_t)
     }
 }
 
+/// Writes at byte `at`, or at the shared offset if that is -1.
+///
 /// # Safety
 /// The buffers are there.
-unsafe fn write_to(
+pub(crate) unsafe fn write_to(
     open: &Open,
     buffers: *const iovec,
     count: c_int,

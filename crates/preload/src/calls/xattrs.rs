@@ -3,11 +3,10 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use libc::{size_t, ssize_t};
-use wharf::files::FileDrive;
 use wharf_files::vfs::{Service, Target};
 use wharf_files::{By, SetXattr, block_on};
 
-use crate::drive::{handle, with};
+use crate::drive::{Drive, handle, with};
 use crate::errno::{Errno, Outcome, number, zero};
 use crate::find::{Found, Spot, find, text_of};
 use crate::next::hooks;
@@ -20,10 +19,7 @@ enum About {
 }
 
 impl About {
-    fn with<T>(
-        &self,
-        mut f: impl FnMut(&FileDrive, By<'_>, Target<'_>) -> Outcome<T>,
-    ) -> Outcome<T> {
+    fn with<T>(&self, mut f: impl FnMut(&Drive, By<'_>, Target<'_>) -> Outcome<T>) -> Outcome<T> {
         with(|drive, by| {
             let target = match self {
                 About::Path(spot, follows) => Target::Path(spot.at(drive, by)?, *follows),

@@ -21,6 +21,7 @@ mod mount;
 mod mrc;
 mod output;
 mod progress;
+mod recording;
 mod reproduce;
 mod room;
 mod run;

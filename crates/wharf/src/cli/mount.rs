@@ -137,7 +137,8 @@ fn recorded(drive: Served, record: Option<&Path>) -> Result<Recorded<Served>, Fa
     };
     let failed = |error: io::Error| input(format!("{}: {error}", path.display()));
     let out = std::fs::File::create_new(path).map_err(failed)?;
-    let recorded = Recorded::new(drive, out, files::now_ns(), asking);
+    let caller = drive.own_caller();
+    let recorded = Recorded::new(drive, out, files::now_ns(), asking, &caller);
     block_on(recorded).map_err(failed)
 }
 

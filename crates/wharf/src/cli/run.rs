@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::keeping::{self, Modes, drive_cache};
+use super::recording::Recording;
 use super::values::count;
 use super::{Failure, fs, input};
 use crate::audit::{Audit, Report};
@@ -30,6 +31,7 @@ Examples:
   wharf serve drive drive.img --socket drive.sock &
   wharf run --drive drive.sock=/drive -- sqlite3 /drive/data.db
   wharf run --drive drive.img=/drive --cache omni -- sqlite3 /drive/data.db
+  wharf run --drive drive.img=/drive --record sqlite.trace -- sqlite3 /drive/data.db
 
 Programs that are linked statically, programs in Go and programs with set-user-id do not see the drive: use `wharf mount`.
 `--audit` tells whether there are any.";
@@ -56,6 +58,10 @@ pub(super) struct Args {
     /// went past it to the kernel, and what was refused. It makes these calls slow.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
     audit: Option<Format>,
+    /// Writes what the program, and all that it starts, does with the drive's files to a new file, as a trace of operations on files that
+    /// `wharf compare` replays.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// The program, and its arguments.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -83,6 +89,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
             "--drive-cache 0: --cache omni uses the drive's cache",
         ));
     }
+    let recording = args.record.as_deref().map(Recording::begin).transpose()?;
     let served = match is_socket {
         true => None,
         false => Some(Served::open(&source, args)?),
@@ -105,11 +112,17 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         None => None,
         Some(format) => Some(Watched::begin(format, Path::new(&place), &object)?),
     };
-    let ended = start(command, watched, signals, &args.program[0]);
+    let listed = recording.as_ref().map_or(Ok(()), |recording| {
+        command.envs([recording.variable()]);
+        recording.list(&socket)
+    });
+    let ended = listed.and_then(|()| start(command, watched, signals, &args.program[0]));
     if let Some(served) = served {
         served.close(&source)?;
     }
-    ended.map(code)
+    let ended = ended?;
+    recording.map_or(Ok(()), Recording::end)?;
+    Ok(code(ended))
 }
 
 /// Starts the program, and waits until it has ended; with an audit, until all that it has started has.
@@ -303,7 +316,7 @@ impl Served {
 }
 
 /// A new directory that nobody else can look into.
-fn private_directory() -> io::Result<PathBuf> {
+pub(super) fn private_directory() -> io::Result<PathBuf> {
     let base = std::env::temp_dir();
     for number in 0..1000 {
         let path = base.join(format!("wharf-run-{}-{number}", std::process::id()));

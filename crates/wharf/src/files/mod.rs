@@ -40,7 +40,7 @@
 //! | `locks.rs` | locks of open files, which all processes see that use the image |
 //! | `compute.rs` | functions of bytes of files, which the drive computes, or this process |
 //! | `sides.rs` | the same by whichever side is expected to be done first |
-//! | `record.rs` | what a file system is asked, as a trace |
+//! | `record/` | what a file system is asked, as a trace |
 //! | `file.rs` | an open file, with the traits of `std::io` |
 //!
 //! One process at a time has an image open. [`Server`] serves it to others, which [attach](Mount::attach).
@@ -80,7 +80,7 @@ pub(crate) use image::is_socket;
 pub use image::{Checked, NewImage, check, make, open};
 pub use keeping::{Coherence, Keeping, WriteMode};
 pub use mount::Mount;
-pub use record::{Recorded, Summary};
+pub use record::{Part, Recorded, Summary, gather};
 pub use server::{Server, Serving};
 pub use waiting::attach_in_time;
 pub use wharf_compute::{Codec, Function, Neighbour, check_program};

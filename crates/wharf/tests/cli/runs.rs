@@ -1,5 +1,6 @@
 //! What a comparison prints, in both engines, to its end and interrupted.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::{Place, QUICK, code_and_stderr, json, with};
@@ -142,6 +143,7 @@ fn help_names_every_option_and_exit_code() {
                 "--coherence ",
                 "--drive-cache ",
                 "--audit",
+                "--record ",
                 "write-back",
                 "write-through",
                 "write-around",
@@ -279,4 +281,69 @@ fn a_trace_of_files_is_replayed_as_files() {
     );
     let output = place.wharf(&["compare", "uniform", "--view", "files"]);
     assert!(code_and_stderr(&output).1.contains("uniform has no files"));
+}
+
+/// What a program of several processes does is recorded, and a replay does the same with all checked.
+#[test]
+fn a_run_without_a_mount_is_recorded_and_replayed() {
+    let object = Path::new(env!("CARGO_BIN_EXE_wharf")).with_file_name("libwharf_preload.so");
+    if !object.is_file() {
+        println!("skipped: {} is not built", object.display());
+        return;
+    }
+    let place = Place::new();
+    place.ok(&["fs", "make", "drive.img", "--size", "64MiB"]);
+    let run = |arguments: &[&str]| {
+        let all = [&["run", "--drive", "drive.img=/drive"], arguments].concat();
+        code_and_stderr(&place.wharf(&all))
+    };
+    let script = "mkdir /drive/a && head -c 5000 /dev/zero > /drive/a/old";
+    let made = run(&["--", "sh", "-c", script]);
+    assert_eq!(made, (Some(0), String::new()));
+    // Its second process writes to what the first one has opened; the third is killed.
+    let script =
+        "cat /drive/a/old > /drive/new; sh -c 'echo three >> /drive/new; kill -9 $$'; exit 3";
+    let (code, said) = run(&["--record", "trace", "--", "sh", "-c", script]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("wharf run: recorded to trace: "), "{said}");
+    let trace = std::fs::read_to_string(place.path().join("trace")).expect("a trace");
+    let words = trace
+        .lines()
+        .map(|line| line.splitn(3, ' ').last().unwrap());
+    let words: Vec<&str> = words.filter(|words| !words.starts_with("stat")).collect();
+    assert_eq!(words[..2], ["file trace 1", "/a"], "{trace}");
+    assert!(trace.contains("\nfile /a/old 5000\n"), "{trace}");
+    for line in [
+        "open /new ct",
+        "read /a/old 0 5000",
+        "write /new 0 5000",
+        "append /new 6",
+    ] {
+        assert_eq!(words.iter().filter(|it| **it == line).count(), 1, "{trace}");
+    }
+    let table = place.ok(&["compare", "trace", "--designs", "direct,kernel,scale"]);
+    assert!(
+        table.contains("append") && table.contains("all right"),
+        "{table}"
+    );
+    // It is not written over, and there is none of what did not run.
+    assert_eq!(
+        run(&["--record", "trace", "--", "true"]),
+        (Some(2), "wharf: trace: File exists (os error 17)\n".into())
+    );
+    let (code, _) = run(&["--record", "other", "--", "/none"]);
+    assert_eq!(
+        (code, place.path().join("other").exists()),
+        (Some(2), false)
+    );
+}
+
+/// A directory has some size, whatever that is.
+#[test]
+fn a_replay_looks_at_directories_that_have_entries() {
+    let place = Place::new();
+    let text = "# wharf file trace 1\n- 0 mkdir /b\n- 0 open /b/g c\n- 0 close /b/g\n- 0 stat /b\n";
+    place.write("t.files", text);
+    let table = place.ok(&["compare", "t.files", "--designs", "direct,kernel"]);
+    assert!(table.contains("stat"), "{table}");
 }

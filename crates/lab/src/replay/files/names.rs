@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use wharf_host::files::{
-    Attributes, DirectoryEntry, Errno, FileClient, FileError, LIST_START, OpenFlags, Rename,
+    Attributes, DirectoryEntry, Errno, FileClient, FileError, Kind, LIST_START, OpenFlags, Rename,
 };
 use wharf_workload::files::{FileOp, FileOpKind};
 
@@ -191,8 +191,9 @@ impl<F: FileClient> State<F> {
         let found: Result<Attributes, FileError> = self.files.stat(self.path(name), true).await;
         if let Some((number, object, look)) = object {
             match &found {
-                Ok(attributes) if attributes.number == number => {
-                    shared.objects.end_look(&object, look, attributes.bytes)?;
+                // The size of a directory is whatever a file system says.
+                Ok(found) if found.number == number && found.kind == Kind::File => {
+                    shared.objects.end_look(&object, look, found.bytes)?;
                 }
                 _ => shared.objects.drop_look(&object, look),
             }

@@ -2,6 +2,19 @@
 
 use std::collections::BTreeMap;
 
+/// A path from the root: `from` and then `name`, without what says nothing; `..` by text.
+pub(super) fn tidy(from: &str, name: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in from.split('/').chain(name.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 /// The names that were seen, and what each leads to.
 #[derive(Default)]
 pub(super) struct Tree {

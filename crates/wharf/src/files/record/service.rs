@@ -51,7 +51,7 @@ impl<S: Service> Service for Recorded<S> {
         let opened = self.inner.open(by, at, flags, mode).await;
         self.note(Some(by.now_ns), |state, process| {
             let Some(path) = state.path(at) else {
-                state.summary.left_out += 1;
+                state.leave_out();
                 return;
             };
             let more = FileOp {
@@ -137,7 +137,7 @@ impl<S: Service> Service for Recorded<S> {
                 (Some(path), Some(target)) => {
                     state.write(process, FileOpKind::Symlink, &path, plain(), &target);
                 }
-                _ => state.summary.left_out += 1,
+                _ => state.leave_out(),
             }
         });
         self.learn(at, &made);
@@ -155,7 +155,7 @@ impl<S: Service> Service for Recorded<S> {
         let made = self.inner.link(by, from, to, follow).await;
         self.note(Some(by.now_ns), |state, process| match &names {
             Some((from, to)) => state.write(process, FileOpKind::Link, from, plain(), to),
-            None => state.summary.left_out += 1,
+            None => state.leave_out(),
         });
         self.learn(to, &made);
         made
@@ -192,12 +192,12 @@ impl<S: Service> Service for Recorded<S> {
                 }
             }
             (Some((from, to)), _) if done.is_ok() => {
-                state.summary.left_out += 1;
+                state.leave_out();
                 if how == Rename::NoReplace {
                     state.tree.moved(from, to);
                 }
             }
-            _ => state.summary.left_out += 1,
+            _ => state.leave_out(),
         });
         done
     }
@@ -320,15 +320,10 @@ impl<S: Service> Service for Recorded<S> {
             bytes: bytes @ 1..,
         }) = written
         {
-            let appends = |state: &RefCell<State>| {
-                let state = state.borrow();
-                state.open.get(&handle).is_some_and(|open| open.appends)
-            };
-            let is_append = place == Place::End || self.state.as_ref().is_some_and(appends);
-            let kind = match is_append {
-                true => FileOpKind::Append,
-                false => FileOpKind::Write,
-            };
+            let state = self.state.as_ref().map(RefCell::borrow);
+            let kind = state.map_or(FileOpKind::Write, |state| {
+                written_kind(&state, handle, place)
+            });
             self.opened(Some(now_ns), kind, handle, range(offset, bytes));
         }
         written
@@ -421,8 +416,17 @@ impl<S: Service> Recorded<S> {
     }
 }
 
+/// What a write is: one at the end, wherever that is, or at a place.
+pub(super) fn written_kind(state: &State, handle: Handle, place: Place) -> FileOpKind {
+    let appends = || state.open.get(&handle).is_some_and(|open| open.appends);
+    match place == Place::End || appends() {
+        true => FileOpKind::Append,
+        false => FileOpKind::Write,
+    }
+}
+
 /// A range of bytes.
-fn range(offset: u64, bytes: u64) -> FileOp {
+pub(super) fn range(offset: u64, bytes: u64) -> FileOp {
     FileOp {
         offset,
         bytes,
