@@ -7,7 +7,7 @@
 //! finish on the charge of their capacitors what has reached them (the ADR domain of Yang et al., FAST 2020); a fence
 //! waits for that.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use wharf_files::Fault;
@@ -22,8 +22,6 @@ use crate::power::PowerSwitch;
 pub struct PersistentMemory {
     held: Arc<RamLines>,
     modules: RefCell<Modules>,
-    /// When all that was stored has reached its module.
-    stored_ns: Cell<u64>,
     power: PowerSwitch,
 }
 
@@ -49,7 +47,6 @@ impl PersistentMemory {
         PersistentMemory {
             held,
             modules: RefCell::new(Modules::new(config.modules, times)),
-            stored_ns: Cell::new(0),
             power,
         }
     }
@@ -68,11 +65,11 @@ impl PersistentMemory {
         Ok(self.modules.borrow_mut().load(now_ns, at, out.len()))
     }
 
-    /// Stores bytes; false if the power is gone. A power cut tears them between pages.
+    /// A core stores bytes; false if the power is gone. A power cut tears them between pages.
     ///
     /// # Errors
     /// [`Fault::Write`]: they are not all there.
-    pub fn store(&self, now_ns: u64, at: u64, bytes: &[u8]) -> Result<bool, Fault> {
+    pub fn store(&self, core: u32, now_ns: u64, at: u64, bytes: &[u8]) -> Result<bool, Fault> {
         if let Some(page) = first_outside(at, bytes.len() as u64, self.bytes()) {
             return Err(Fault::Write { page });
         }
@@ -86,14 +83,14 @@ impl PersistentMemory {
             self.held
                 .poke(page * PAGE_BYTES as u64 + from as u64, part)?;
         }
-        let stored_ns = self.modules.borrow_mut().store(now_ns, at, bytes.len());
-        self.stored_ns.set(self.stored_ns.get().max(stored_ns));
+        let mut modules = self.modules.borrow_mut();
+        modules.store(core, now_ns, at, bytes.len());
         Ok(true)
     }
 
-    /// When all that was stored so far is durable, if it is `now_ns`; none if the power is gone.
-    pub fn fenced_ns(&self, now_ns: u64) -> Option<u64> {
-        let fenced_ns = self.modules.borrow().fence(now_ns, self.stored_ns.get());
+    /// When all that a core has stored so far is durable, if it is `now_ns`; none if the power is gone.
+    pub fn fenced_ns(&self, core: u32, now_ns: u64) -> Option<u64> {
+        let fenced_ns = self.modules.borrow().fence(core, now_ns);
         (!self.power.is_cut()).then_some(fenced_ns)
     }
 }
@@ -119,17 +116,18 @@ mod tests {
     #[test]
     fn a_fence_waits_for_what_was_stored_and_for_nothing_else() {
         let memory = memory(PowerSwitch::on());
-        assert_eq!(memory.fenced_ns(50), Some(140));
-        assert!(memory.store(100, 3 * PAGE, &[7; PAGE_BYTES]).unwrap());
-        assert_eq!(memory.fenced_ns(200), Some(2_100));
-        assert_eq!(memory.fenced_ns(5_000), Some(5_090));
+        assert_eq!(memory.fenced_ns(0, 50), Some(140));
+        assert!(memory.store(0, 100, 3 * PAGE, &[7; PAGE_BYTES]).unwrap());
+        assert_eq!(memory.fenced_ns(0, 200), Some(2_100));
+        assert_eq!(memory.fenced_ns(0, 5_000), Some(5_090));
+        assert_eq!(memory.fenced_ns(1, 200), Some(290), "another core");
     }
 
     #[test]
     fn what_is_stored_after_the_power_is_gone_is_not_there() {
         let memory = memory(PowerSwitch::cut_after(1));
-        assert_eq!(memory.store(0, PAGE - 4, &[9; 8]), Ok(false));
-        assert_eq!(memory.fenced_ns(0), None);
+        assert_eq!(memory.store(0, 0, PAGE - 4, &[9; 8]), Ok(false));
+        assert_eq!(memory.fenced_ns(0, 0), None);
         let mut found = [0; 8];
         memory.load(0, PAGE - 4, &mut found).unwrap();
         assert_eq!(found, [9, 9, 9, 9, 0, 0, 0, 0]);
@@ -140,7 +138,7 @@ mod tests {
         let memory = memory(PowerSwitch::on());
         let read = memory.load(0, 8 * PAGE - 1, &mut [0; 2]);
         assert_eq!(read, Err(Fault::Read { page: 8 }));
-        let written = memory.store(0, u64::MAX, &[1]);
+        let written = memory.store(0, 0, u64::MAX, &[1]);
         assert!(matches!(written, Err(Fault::Write { .. })), "{written:?}");
     }
 }

@@ -55,30 +55,7 @@ crate::settings! {
 /// Persistent memory that a host's CPUs load and store.
 struct HostLines {
     held: RamLines,
-    under_way: Mutex<UnderWay>,
-}
-
-/// What the modules have still to do, for whom.
-struct UnderWay {
-    modules: Modules,
-    /// When what a CPU stored has reached its modules, by the CPU's number.
-    stored_ns: Vec<u64>,
-}
-
-impl UnderWay {
-    fn store(&mut self, cpu: &Cpu, at: u64, bytes: usize) {
-        let stored_ns = self.modules.store(cpu.now(), at, bytes);
-        let index = cpu.index() as usize;
-        if self.stored_ns.len() <= index {
-            self.stored_ns.resize(index + 1, 0);
-        }
-        self.stored_ns[index] = self.stored_ns[index].max(stored_ns);
-    }
-
-    fn fence(&self, cpu: &Cpu) -> u64 {
-        let own_ns = self.stored_ns.get(cpu.index() as usize);
-        self.modules.fence(cpu.now(), own_ns.copied().unwrap_or(0))
-    }
+    modules: Mutex<Modules>,
 }
 
 /// The file system, as all clients see it.
@@ -202,17 +179,12 @@ impl HostLines {
         };
         HostLines {
             held: RamLines::new(pages),
-            under_way: Mutex::new(UnderWay {
-                modules: Modules::new(config.modules, times),
-                stored_ns: Vec::new(),
-            }),
+            modules: Mutex::new(Modules::new(config.modules, times)),
         }
     }
 
-    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn modules(&self) -> MutexGuard<'_, Modules> {
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The CPU that asks, when those that are behind it in virtual time have asked.
@@ -231,7 +203,7 @@ impl Lines for HostLines {
     async fn load(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
         let cpu = HostLines::cpu().await;
         self.held.peek(at, out)?;
-        let loaded_ns = self.under_way().modules.load(cpu.now(), at, out.len());
+        let loaded_ns = self.modules().load(cpu.now(), at, out.len());
         cpu.stall_until(loaded_ns);
         Ok(())
     }
@@ -239,7 +211,8 @@ impl Lines for HostLines {
     async fn store(&self, at: u64, bytes: &[u8]) -> Result<(), Fault> {
         let cpu = HostLines::cpu().await;
         self.held.poke(at, bytes)?;
-        self.under_way().store(&cpu, at, bytes.len());
+        self.modules()
+            .store(cpu.index(), cpu.now(), at, bytes.len());
         Ok(())
     }
 
@@ -250,7 +223,7 @@ impl Lines for HostLines {
 
     async fn fence(&self) -> Result<(), Fault> {
         let cpu = HostLines::cpu().await;
-        let fenced_ns = self.under_way().fence(&cpu);
+        let fenced_ns = self.modules().fence(cpu.index(), cpu.now());
         cpu.stall_until(fenced_ns);
         Ok(())
     }

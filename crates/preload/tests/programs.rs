@@ -230,11 +230,11 @@ fn programs_of_the_drive_run() {
     let told = drive.shell(&format!(
         "cp {} /where/hello; /where/hello 1; cd /where; ./hello 2
          PATH=/where:$PATH; hello 3
-         printf '#!/bin/sh\\necho script $1\\n' > s; chmod +x s; ./s 4; /where/s 5
+         printf '#!/bin/sh\\necho $0 $1\\n' > s; chmod +x s; ./s 4; /where/s 5
          chmod -x hello; ./hello 2>/dev/null; echo $?",
         program.path().display()
     ));
-    assert_eq!(told, "hello 1\nhello 2\nhello 3\nscript 4\nscript 5\n126\n");
+    assert_eq!(told, "hello 1\nhello 2\nhello 3\n./s 4\n/where/s 5\n126\n");
 }
 
 #[test]

@@ -254,7 +254,8 @@ static int with_environment(void) {
 }
 
 static void programs(void) {
-    file("tree/script", "#!/bin/sh\necho \"$# $*\" $TOLD\nexit $#\n");
+    // It is told the path that it was run by.
+    file("tree/script", "#!/bin/sh\ncase $0 in /*) by=whole ;; *) by=$0 ;; esac\necho \"$by $# $*\" $TOLD\nexit $#\n");
     chmod("tree/script", 0755);
     run("execl", few);
     run("execl none", none);

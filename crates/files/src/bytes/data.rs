@@ -2,7 +2,8 @@
 //!
 //! A write puts whole pages where nothing was: it takes new ones, or those that the file has and
 //! never wrote. They are durable before the record that leads to them is, so after a power cut a
-//! write is there as a whole or not at all. What a file has behind its end in its last page is
+//! write is there as a whole or not at all. Who writes over what is there goes through the gate of the file
+//! for the record alone ([`overwrite`]): those who write other pages of it are beside. What a file has behind its end in its last page is
 //! anything: an append stores its bytes there, and whoever moves the end over it without writing
 //! it puts a page with zeros in its place.
 
@@ -138,12 +139,42 @@ fn places<L: Lines>(
     Ok(places)
 }
 
+/// What a file has where a write goes.
+struct Before {
+    size: u64,
+    /// In the order of pages.
+    extents: SmallVec<[Extent; 4]>,
+}
+
+impl Before {
+    fn of(node: &Node, from: u64, to: u64) -> Before {
+        Before {
+            size: node.inode().size,
+            extents: node.extents.covering(from, to).collect(),
+        }
+    }
+
+    /// Whether all pages of a range have storage that was written.
+    fn is_written(&self, from: u64, to: u64) -> bool {
+        let written = self.extents.iter().filter(|extent| extent.is_written);
+        written.map(|extent| extent.pages).sum::<u64>() == to - from
+    }
+
+    fn extent_of(&self, page: u64) -> Option<Extent> {
+        let mut all = self.extents.iter();
+        all.find_map(|extent| extent.within(page, page + 1))
+    }
+}
+
 /// What a page of a file holds, with zeros behind the end.
-async fn page_of<L: Lines>(store: &Store<L>, node: &Node, page: u64) -> Result<Vec<u8>, FileError> {
+async fn page_of<L: Lines>(
+    store: &Store<L>,
+    (size, extent): (u64, Option<Extent>),
+    page: u64,
+) -> Result<Vec<u8>, FileError> {
     let mut bytes = vec![0; PAGE_BYTES];
-    let extent = node.extents.covering(page, page + 1).next();
     if let Some(extent) = extent.filter(|extent| extent.is_written) {
-        let valid = valid_bytes(node.inode().size, page);
+        let valid = valid_bytes(size, page);
         store
             .lines
             .load(extent.first * PAGE, &mut bytes[..valid])
@@ -154,12 +185,11 @@ async fn page_of<L: Lines>(store: &Store<L>, node: &Node, page: u64) -> Result<V
 
 /// Stores the bytes of a write that lie in one of its places.
 async fn put_place<L: Lines>(
-    tx: &Tx<'_, L>,
-    number: u64,
+    store: &Store<L>,
+    before: &Before,
     place: &Extent,
     (offset, data): (u64, In<'_>),
 ) -> Result<(), FileError> {
-    let (store, node) = (tx.store(), tx.node(number));
     let end = offset + data.len();
     let mut at = place.at;
     while at < place.end() {
@@ -173,7 +203,8 @@ async fn put_place<L: Lines>(
             at += pages;
             continue;
         }
-        let mut page = page_of(store, node, at).await?;
+        let old = (before.size, before.extent_of(at));
+        let mut page = page_of(store, old, at).await?;
         let (from, to) = (start.max(offset), (start + PAGE).min(end));
         let part = &mut page[(from - start) as usize..(to - start) as usize];
         let new = data.slice(from - offset..to - offset);
@@ -249,10 +280,11 @@ async fn write_some<L: Lines>(
             Err(FileError::Errno(Errno::ENOSPC)) if here > 0 => Vec::new(),
             places => places?,
         };
+        let before = Before::of(tx.node(number), from, to);
         for place in &places {
             let part_end = (place.end() * PAGE).min(offset + bytes);
             let part = rest.slice(0..part_end.saturating_sub(rest_at));
-            put_place(&tx, number, place, (rest_at, part)).await?;
+            put_place(store, &before, place, (rest_at, part)).await?;
             end = rest_at + part.len();
         }
         for place in places {
@@ -275,6 +307,83 @@ fn is_stored(node: &Node, from: u64, to: u64) -> bool {
         .map(|extent| extent.pages)
         .sum();
     stored == to - from
+}
+
+/// Writes over bytes that a file has, beside those who write other pages of it: the bytes go to new pages first, and
+/// the gate of the file is gone through for the record of them alone. None if it has not all of them, or there are no pages, and nothing
+/// is changed then.
+///
+/// Whoever calls has a turn at these pages (`turns.rs`), so nobody changes or moves them meanwhile; and if the file goes, so does
+/// what was stored for it.
+///
+/// # Errors
+/// `ESTALE`; those of [`check_is_file`]; of the media; damage.
+pub async fn overwrite<L: Lines>(
+    store: &Store<L>,
+    by: By<'_>,
+    number: u64,
+    (offset, end_max): (u64, u64),
+    data: In<'_>,
+) -> Result<Option<Written>, FileError> {
+    // Where damage was found nobody knows which pages are free.
+    store.check_is_writable()?;
+    let (from, to) = pages_of(offset, data.len());
+    let (before, goal) = {
+        let (node, _inside) = store.look(number).await?;
+        check_is_file(&node)?;
+        let behind = node.extents.covering(from.saturating_sub(1), from).last();
+        let before = work(Op::ExtentLookup, || Before::of(&node, from, to));
+        (before, behind.map(|extent| extent.run().end()))
+    };
+    let end = offset.saturating_add(data.len());
+    if data.is_empty() || end > before.size.min(end_max) || !before.is_written(from, to) {
+        return Ok(None);
+    }
+    let mut tx = store.prepare();
+    // It gives back as much as it takes.
+    tx.gives_back();
+    let (mut places, mut at) = (SmallVec::<[Extent; 4]>::new(), from);
+    let mut goal = goal.unwrap_or_else(|| tx.next_page());
+    while at < to {
+        let run = match tx.take(goal, to - at) {
+            Ok(run) => run,
+            Err(FileError::Errno(Errno::ENOSPC)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        places.push(Extent {
+            at,
+            pages: run.pages,
+            first: run.first,
+            is_written: true,
+        });
+        (at, goal) = (at + run.pages, run.end());
+    }
+    for place in &places {
+        put_place(store, &before, place, (offset, data)).await?;
+    }
+    // One of them waits at the gate: who reads waits for one record.
+    let _line = store.line.alone(number).await;
+    tx.go_in(&[number]).await?;
+    tx.load(number).await?;
+    for place in places {
+        tx.push(number, &Record::Extent(place))?;
+    }
+    let mut inode = tx.node(number).inode();
+    changed(&mut inode, by);
+    tx.push(number, &Record::Inode(inode))?;
+    match tx.commit().await {
+        // The record has no room.
+        Err(FileError::Errno(Errno::ENOSPC)) => Ok(None),
+        done => done.map(|()| {
+            let bytes = data.len();
+            Some(Written { offset, bytes })
+        }),
+    }
+}
+
+/// The pages that bytes lie in: the first, and the one behind the last.
+pub fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
+    (offset / PAGE, offset.saturating_add(bytes).div_ceil(PAGE))
 }
 
 /// Writes all of `data`, or as much as there is room for.
@@ -317,7 +426,8 @@ pub async fn zero_in_page<L: Lines>(
     if !extent.is_some_and(|extent| extent.is_written) {
         return Ok(());
     }
-    let mut bytes = page_of(tx.store(), node, page).await?;
+    let old = (node.inode().size, extent);
+    let mut bytes = page_of(tx.store(), old, page).await?;
     bytes[range].fill(0);
     let first = tx.take_one()?;
     tx.store().store(first * PAGE, &bytes).await?;

@@ -6,6 +6,7 @@ use super::record::Record;
 use super::recover::{self, Recovered};
 use super::rename;
 use super::store::{Store, reserve};
+use super::turns::ALL;
 use super::{data, ranges, values};
 use crate::arguments::{
     Allocate, By, Entry, New, Place, Remove, Seek, SetXattr, StatFs, Sync, Write, Written,
@@ -209,7 +210,15 @@ impl<L: Lines> FileSystem for Wpm<L> {
         write: Write,
         data: In<'_>,
     ) -> Result<Written, FileError> {
-        let _turn = self.store.turns.alone(number).await;
+        if let Place::At(offset) = write.place {
+            let (from, to) = data::pages_of(offset, data.len());
+            let _turn = self.store.turns.at(number, from..to).await;
+            let at = (offset, write.end_max);
+            if let Some(done) = data::overwrite(&self.store, by, number, at, data).await? {
+                return Ok(done);
+            }
+        }
+        let _turn = self.store.turns.at(number, ALL).await;
         let mut done = data::write(&self.store, by, number, write, data).await?;
         // What overwrites on full media goes a part at a time. An append does not go on where
         // another one may be by now.
@@ -229,6 +238,7 @@ impl<L: Lines> FileSystem for Wpm<L> {
     }
 
     async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
+        let _turn = self.store.turns.at(number, ALL).await;
         ranges::truncate(&self.store, by, number, bytes).await
     }
 
@@ -240,6 +250,7 @@ impl<L: Lines> FileSystem for Wpm<L> {
         bytes: u64,
         what: Allocate,
     ) -> Result<(), FileError> {
+        let _turn = self.store.turns.at(number, ALL).await;
         ranges::allocate(&self.store, by, number, (offset, bytes), what).await
     }
 

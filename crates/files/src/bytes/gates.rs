@@ -1,8 +1,8 @@
 //! Gates of inodes: shared for who looks, alone for who changes, in the order in which they came.
 //!
 //! Who needs several gates goes through them in the order of their numbers, so nobody waits in a
-//! circle. A gate that nobody is at takes no memory. Those who write the same file line up at another gate first, before they
-//! go through any, so that one of them waits here: who reads waits for one write, and not for all that came before.
+//! circle. A gate that nobody is at takes no memory. Those who change bytes of the same file have turns (`turns.rs`) and line up
+//! before they go through any, so that one of them waits here: who reads waits for one write, and not for all that came before.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -13,7 +13,7 @@
 //! | `node.rs`, `extents.rs` | what a log says, in memory |
 //! | `journal.rs` | words that have to be stored together |
 //! | `make.rs`, `recover.rs` | a new file system; from the media to one that runs |
-//! | `space.rs`, `kept.rs`, `gates.rs`, `shared.rs` | what is in use; inodes in memory within a budget; who may go in; what tasks share |
+//! | `space.rs`, `kept.rs`, `gates.rs`, `turns.rs`, `shared.rs` | what is in use; inodes in memory within a budget; who may go in; who changes which pages; what tasks share |
 //! | `store.rs`, `tx.rs` | inodes by number; changes, which count all together |
 //! | `names.rs`, `rename.rs`, `data.rs`, `ranges.rs`, `values.rs` | operations on names, bytes, ranges, and values |
 //! | `file_system.rs` | all of it as a [`FileSystem`](crate::FileSystem) |
@@ -54,6 +54,7 @@ mod rename;
 mod shared;
 mod space;
 mod store;
+mod turns;
 mod tx;
 mod values;
 

@@ -12,6 +12,7 @@ use super::log;
 use super::node::Node;
 use super::shared::Shared;
 use super::space::Bits;
+use super::turns::Turns;
 use crate::cost::work;
 use crate::errno::{Errno, Fault, FileError};
 use crate::lines::Lines;
@@ -49,8 +50,10 @@ pub struct Store<L> {
     pub geometry: Geometry,
     /// The gates of inodes.
     pub gates: Gates,
-    /// Where those who write a file line up first: at its gate one of them waits at most.
-    pub turns: Gates,
+    /// Turns at pages of files, of those who change their bytes.
+    pub turns: Turns,
+    /// Where those who write over bytes of a file line up before its gate: one of them waits there at most.
+    pub line: Gates,
     state: Shared<State>,
 }
 
@@ -66,7 +69,8 @@ impl<L: Lines> Store<L> {
             lines,
             geometry,
             gates: Gates::default(),
-            turns: Gates::default(),
+            turns: Turns::default(),
+            line: Gates::default(),
             state: Shared::new(state),
         }
     }

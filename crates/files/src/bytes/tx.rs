@@ -51,7 +51,7 @@ pub struct Tx<'a, L: Lines> {
     /// A new inode that is open from the beginning.
     opens: Option<u64>,
     /// The last field: the gates are left last.
-    _inside: SmallVec<[Inside<'a>; 4]>,
+    inside: SmallVec<[Inside<'a>; 4]>,
 }
 
 impl<L: Lines> Store<L> {
@@ -60,21 +60,22 @@ impl<L: Lines> Store<L> {
     /// # Errors
     /// `EROFS`, `ESTALE`.
     pub async fn begin(&self, numbers: &[u64]) -> Result<Tx<'_, L>, FileError> {
-        self.check_is_writable()?;
-        numbers
-            .iter()
-            .try_for_each(|number| self.check_number(*number))?;
-        let inside = self.gates.all_alone(numbers).await;
-        self.check_is_writable()?;
-        Ok(Tx {
+        let mut tx = self.prepare();
+        tx.go_in(numbers).await?;
+        Ok(tx)
+    }
+
+    /// A change that is behind no gates so far, and can take pages.
+    pub fn prepare(&self) -> Tx<'_, L> {
+        Tx {
             store: self,
             opened: SmallVec::new(),
             taken: Vec::new(),
             freed: Vec::new(),
             gives_back: false,
             opens: None,
-            _inside: inside,
-        })
+            inside: SmallVec::new(),
+        }
     }
 }
 
@@ -91,6 +92,20 @@ impl<'a, L: Lines> Tx<'a, L> {
     /// The file system.
     pub fn store(&self) -> &'a Store<L> {
         self.store
+    }
+
+    /// Goes through the gates of these inodes; each of them has to be loaded.
+    ///
+    /// # Errors
+    /// As [`Store::begin`].
+    pub async fn go_in(&mut self, numbers: &[u64]) -> Result<(), FileError> {
+        let store = self.store;
+        store.check_is_writable()?;
+        let mut all = numbers.iter();
+        all.try_for_each(|number| store.check_number(*number))?;
+        debug_assert!(self.inside.is_empty(), "all gates are gone through at once");
+        self.inside = store.gates.all_alone(numbers).await;
+        store.check_is_writable()
     }
 
     /// Pages that are kept for it may be taken too: it will give others back.
@@ -458,7 +473,7 @@ fn pages_more(end: u64, records: &[Vec<u8>]) -> u64 {
 impl<L: Lines> Drop for Tx<'_, L> {
     /// Takes back what was not made.
     fn drop(&mut self) {
-        if self.opened.is_empty() {
+        if self.opened.is_empty() && self.taken.is_empty() {
             return;
         }
         let opened = std::mem::take(&mut self.opened);

@@ -12,6 +12,7 @@
 mod fences;
 mod maker;
 mod memory;
+mod overwrites;
 mod planted;
 mod rot;
 mod tasks;

@@ -19,7 +19,7 @@ use wharf_runtime::{Rng, Seed};
 use super::maker::WIDE;
 
 /// Memory before each access to which the caller gives its turn away.
-struct Slow(RecordedLines);
+pub struct Slow(pub RecordedLines);
 
 impl Lines for Slow {
     fn bytes(&self) -> u64 {
@@ -56,11 +56,11 @@ struct Done {
 
 const APPEND_BYTES: usize = 700;
 
-fn by(caller: &Caller) -> By<'_> {
+pub fn by(caller: &Caller) -> By<'_> {
     By { caller, now_ns: 7 }
 }
 
-fn new(content: Content<'_>) -> New<'_> {
+pub fn new(content: Content<'_>) -> New<'_> {
     New {
         content,
         mode: 0o755,

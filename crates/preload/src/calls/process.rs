@@ -127,20 +127,18 @@ pub(crate) type Texts = *const *const c_char;
 ///
 /// # Safety
 /// The arguments and the environment end with null.
-unsafe fn run(spot: &Spot, arguments: Texts, environment: Texts) -> Outcome<c_int> {
+unsafe fn run(wanted: &Wanted, arguments: Texts, environment: Texts) -> Outcome<c_int> {
     // SAFETY: the caller's promise.
     unsafe {
-        match program(spot)? {
+        match program(&wanted.spot)? {
             Program::Memory(memory) => {
                 libc::fexecve(memory.as_raw_fd(), arguments.cast(), environment.cast());
                 Err(crate::errno::last())
             }
             Program::Script(interpreter, argument) => {
-                let path =
-                    CString::new(place_text(&spot.text())).map_err(|_| Errno(libc::EINVAL))?;
                 let mut all = vec![interpreter.as_ptr()];
                 all.extend(argument.as_ref().map(|text| text.as_ptr()));
-                all.push(path.as_ptr());
+                all.push(wanted.path.as_ptr());
                 let mut at = arguments;
                 while !arguments.is_null() && !(*at).is_null() {
                     at = at.add(1);
@@ -161,11 +159,18 @@ unsafe extern "C" {
     static environ: Texts;
 }
 
+/// A file of the drive that is to be run.
+struct Wanted {
+    spot: Spot,
+    /// As it was named: a script is told this.
+    path: CString,
+}
+
 /// The file that `PATH` leads to for a name without a slash, if a directory of the drive has it first.
 ///
 /// # Safety
 /// `file` is a text.
-unsafe fn in_path(file: *const c_char) -> Option<Spot> {
+unsafe fn in_path(file: *const c_char) -> Option<Wanted> {
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(file) }.to_bytes();
     let setup = crate::drive::setup()?;
@@ -188,7 +193,7 @@ unsafe fn in_path(file: *const c_char) -> Option<Spot> {
             Found::Drive(spot)
                 if of_spot(spot.again(), true).is_ok_and(|found| found.mode & 0o111 != 0) =>
             {
-                return Some(spot);
+                return Some(Wanted { spot, path: whole });
             }
             Found::Machine if rustix::fs::access(&whole, rustix::fs::Access::EXEC_OK).is_ok() => {
                 return None;
@@ -203,7 +208,7 @@ unsafe fn in_path(file: *const c_char) -> Option<Spot> {
 ///
 /// # Safety
 /// `file` is a text, or null.
-unsafe fn wanted(file: *const c_char, looks_in_path: bool) -> Option<Spot> {
+unsafe fn wanted(file: *const c_char, looks_in_path: bool) -> Option<Wanted> {
     // SAFETY: the caller's promise.
     unsafe {
         crate::drive::setup()?;
@@ -211,7 +216,10 @@ unsafe fn wanted(file: *const c_char, looks_in_path: bool) -> Option<Spot> {
         match looks_in_path && !has_slash {
             true => in_path(file),
             false => match find(libc::AT_FDCWD, file) {
-                Found::Drive(spot) => Some(spot),
+                Found::Drive(spot) => Some(Wanted {
+                    spot,
+                    path: CStr::from_ptr(file).into(),
+                }),
                 Found::Machine | Found::Elsewhere(_) => None,
             },
         }
@@ -227,10 +235,10 @@ pub(crate) unsafe fn for_child(
     looks_in_path: bool,
 ) -> Outcome<Option<(CString, OwnedFd)>> {
     // SAFETY: the caller's promise.
-    let Some(spot) = (unsafe { wanted(file, looks_in_path) }) else {
+    let Some(wanted) = (unsafe { wanted(file, looks_in_path) }) else {
         return Ok(None);
     };
-    match program(&spot)? {
+    match program(&wanted.spot)? {
         Program::Memory(memory) => {
             let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
             Ok(Some((
@@ -255,7 +263,7 @@ hooks! {
         match unsafe { wanted(file, false) } {
             None => next(file, arguments, environment),
             // SAFETY: the caller's texts.
-            Some(spot) => number(unsafe { run(&spot, arguments, environment) }),
+            Some(wanted) => number(unsafe { run(&wanted, arguments, environment) }),
         }
     }
 
@@ -269,7 +277,7 @@ hooks! {
         match unsafe { wanted(file, true) } {
             None => next(file, arguments, environment),
             // SAFETY: the caller's texts.
-            Some(spot) => number(unsafe { run(&spot, arguments, environment) }),
+            Some(wanted) => number(unsafe { run(&wanted, arguments, environment) }),
         }
     }
 
@@ -278,7 +286,7 @@ hooks! {
         match unsafe { wanted(file, true) } {
             None => next(file, arguments),
             // SAFETY: the caller's texts.
-            Some(spot) => number(unsafe { run(&spot, arguments, environ) }),
+            Some(wanted) => number(unsafe { run(&wanted, arguments, environ) }),
         }
     }
 

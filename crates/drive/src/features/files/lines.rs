@@ -45,7 +45,8 @@ async fn load(core: &Core, at: u64, out: &mut [u8]) -> Result<(), Fault> {
 }
 
 async fn store(core: &Core, at: u64, bytes: &[u8]) -> Result<(), Fault> {
-    if !modules(core).store(core.cpu.now(), at, bytes)? {
+    let cpu = &core.cpu;
+    if !modules(core).store(cpu.index(), cpu.now(), at, bytes)? {
         power_is_gone(core).await;
     }
     Ok(())
@@ -84,7 +85,7 @@ impl Lines for FileLines {
 
     async fn persist(&self, at: u64, bytes: u64) -> Result<(), Fault> {
         match self {
-            // A fence waits for all that was stored.
+            // A fence waits for all that its core stored.
             FileLines::Modules(_) => Ok(()),
             FileLines::Pages(lines) => lines.persist(at, bytes).await,
         }
@@ -94,7 +95,8 @@ impl Lines for FileLines {
         match self {
             FileLines::Modules(pages) => {
                 let core = pages.core();
-                match modules(&core).fenced_ns(core.cpu.now()) {
+                let cpu = &core.cpu;
+                match modules(&core).fenced_ns(cpu.index(), cpu.now()) {
                     Some(fenced_ns) => core.cpu.sleep_until(fenced_ns).await,
                     None => power_is_gone(&core).await,
                 }
