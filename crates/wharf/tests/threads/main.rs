@@ -8,7 +8,6 @@ mod served;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use served::Served;
 use wharf::files::{
@@ -126,7 +125,6 @@ fn what_a_thread_writes_is_kept_beside_other_ones_commands_about_other_files() {
         while asked() == before {
             std::thread::yield_now();
         }
-        std::thread::sleep(Duration::from_millis(50));
         let write = |file: Handle, number: u8| {
             let (place, data) = (Place::At(1000 * u64::from(number)), [number; 1000]);
             let written = process.with(|drive| block_on(drive.write(now_ns(), file, place, &data)));

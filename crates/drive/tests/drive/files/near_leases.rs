@@ -43,7 +43,7 @@ async fn side_by_side(asker: &mut Asker, commands: &[(u64, Command)]) -> Vec<u64
     let mut sent = Vec::new();
     for (lane, (after_ns, command)) in commands.iter().enumerate() {
         cpu.sleep_until(began + after_ns).await;
-        sent.push(asker.host.send(lane, command.clone()));
+        sent.push(asker.host.send(lane, *command));
     }
     let mut results = Vec::new();
     for (lane, cid) in sent.into_iter().enumerate() {
