@@ -53,6 +53,30 @@ fn many_writes_take_no_command_and_all_are_there() {
     served_ends(served, [one, other]);
 }
 
+/// What is known of a file is forgotten then, and asked for again: the lease to write it stays.
+#[test]
+fn writes_are_kept_again_after_a_change_of_another_kind() {
+    let served = Served::new();
+    let one = served.process(1 << 20);
+    let (mine, other) = (one.open("/f"), one.open("/g"));
+    one.write(other, 0, b"something");
+    for round in 0..6_u64 {
+        match round % 2 {
+            0 => one.cut(mine, 0),
+            _ => block_on(one.0.truncate(by(), At::from("/g".as_bytes()), round)).unwrap(),
+        }
+        let (kept, bytes) = (one.counts().writes, one.bytes(mine));
+        for n in 0..100 {
+            one.write(mine, bytes + 10 * n, b"ten bytes.");
+        }
+        // The first ones may go by commands, and a lease may end meanwhile.
+        let kept = one.counts().writes - kept;
+        assert!(kept > 80, "{kept} in round {round}");
+        assert_eq!(one.bytes(mine), bytes + 1_000);
+    }
+    served_ends(served, [one]);
+}
+
 /// A write of no bytes changes nothing, wherever it is.
 #[test]
 fn a_write_of_nothing_behind_the_end_makes_no_file_longer() {

@@ -29,6 +29,12 @@ impl Cache {
         self.writes.ask(open.number)
     }
 
+    /// Whether there is a lease to write an open file.
+    pub(in crate::files) fn has_lease_to_write(&self, handle: Handle) -> bool {
+        let number = self.number(handle);
+        number.is_some_and(|number| self.writes.has(number))
+    }
+
     /// What was answered, 0 for an error too.
     pub(in crate::files) fn may_write(&mut self, wanted: Wanted, lease: u64) {
         self.writes.answered(wanted, lease);
