@@ -31,6 +31,7 @@
 //! | `identity.rs` | who this process is, for a drive in another process |
 //! | `keeping.rs` | how much a process keeps of files of a drive in another process, and how |
 //! | `cached.rs`, `cache/` | what a process keeps of files of a drive in another process |
+//! | `writes.rs` | its writes, which are kept until the drive takes them |
 //! | `near.rs` | what it has the drive keep in its own memory |
 //! | `server.rs` | a drive that this process serves to others |
 //! | `waiting.rs` | waiting for a place there |
@@ -64,6 +65,7 @@ mod served;
 mod server;
 mod sides;
 mod waiting;
+mod writes;
 
 use std::io;
 
