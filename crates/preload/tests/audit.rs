@@ -142,7 +142,7 @@ fn what_is_refused_is_told() {
         refused,
         [
             ("inotify", 1),
-            ("io_uring", 1),
+            ("io_uring", 2),
             ("open of a pipe or a device", 1)
         ]
     );
