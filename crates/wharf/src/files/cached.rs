@@ -125,7 +125,7 @@ impl FileDrive {
     }
 
     /// Asks for a lease of an open file, or for its attributes alone without coherence; gives these, or none if it was not asked.
-    fn lease(
+    pub(super) fn lease(
         &self,
         cache: &RefCell<Cache>,
         handle: Handle,

@@ -50,9 +50,9 @@ impl FileDrive {
             Place::At(offset) => offset.saturating_add(data.len() as u64),
             Place::End => u64::MAX,
         };
-        if cache.borrow().has_lease_to_write(handle) {
+        if cache.borrow().has_lease_to_write(handle) && !cache.borrow_mut().has_lease(handle) {
             // Beside a change that may have been to it, what was known of the file was forgotten: a lease to write is of use with a lease alone.
-            self.look_for_lease(cache, handle)?;
+            self.lease(cache, handle)?;
             return Ok(self.write_kept(handle, place, data));
         }
         let Some(wanted) = cache.borrow_mut().ask_to_write(handle, end) else {
