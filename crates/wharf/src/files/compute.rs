@@ -64,6 +64,24 @@ pub struct Made {
     pub bytes: u64,
 }
 
+impl From<StepResult> for Answer {
+    fn from(done: StepResult) -> Answer {
+        Answer {
+            value: done.value,
+            bytes: done.bytes,
+        }
+    }
+}
+
+impl From<StepResult> for Made {
+    fn from(done: StepResult) -> Made {
+        Made {
+            value: done.value,
+            bytes: done.made,
+        }
+    }
+}
+
 impl<'a> Job<'a> {
     /// The checksum of bytes.
     pub const CHECKSUM: Job<'static> = Job {
@@ -190,11 +208,14 @@ impl FileDrive {
     pub fn compute(&self, vector: &Vector) -> Result<Computed, FileError> {
         let client = self.client();
         let done = self.done(client.vector(vector));
-        vector
-            .writes()
-            .iter()
-            .for_each(|handle| self.note_changed(*handle));
+        self.note_written_by(vector);
         done
+    }
+
+    /// The drive has done a vector, or a part of it.
+    pub(super) fn note_written_by(&self, vector: &Vector) {
+        let written = vector.writes().iter();
+        written.for_each(|handle| self.note_changed(*handle));
     }
 }
 
@@ -255,13 +276,7 @@ impl File<'_> {
     /// # Errors
     /// As [`Mount::compute`]; `EINVAL` for an answer longer than a command moves, and for bytes that have no meaning.
     pub fn on_drive(&self, job: Job<'_>, bytes: Range<u64>) -> io::Result<Answer> {
-        let mut vector = Vector::new();
-        job.add_to(&mut vector, self.source(bytes), job.answer_place());
-        let done = self.last_of(&vector)?;
-        Ok(Answer {
-            value: done.value,
-            bytes: done.bytes,
-        })
+        Ok(self.last_of(&self.vector_of(job, bytes))?.into())
     }
 
     /// Has the drive put what a function makes of bytes of this file into another one, from its byte `offset` on. None of them leaves the drive.
@@ -275,14 +290,30 @@ impl File<'_> {
         to: &File<'_>,
         offset: u64,
     ) -> io::Result<Made> {
+        Ok(self
+            .last_of(&self.vector_into(job, bytes, to, offset))?
+            .into())
+    }
+
+    /// A job for the drive, whose answer comes back.
+    pub(super) fn vector_of(&self, job: Job<'_>, bytes: Range<u64>) -> Vector {
+        let mut vector = Vector::new();
+        job.add_to(&mut vector, self.source(bytes), job.answer_place());
+        vector
+    }
+
+    /// A job for the drive, whose bytes go to a file.
+    pub(super) fn vector_into(
+        &self,
+        job: Job<'_>,
+        bytes: Range<u64>,
+        to: &File<'_>,
+        offset: u64,
+    ) -> Vector {
         let mut vector = Vector::new();
         let most = to.target(offset, (i64::MAX as u64).saturating_sub(offset));
         job.add_to(&mut vector, self.source(bytes), most);
-        let done = self.last_of(&vector)?;
-        Ok(Made {
-            value: done.value,
-            bytes: done.made,
-        })
+        vector
     }
 
     /// Has the drive do a vector; gives what its last step came to.

@@ -48,10 +48,7 @@ impl FileDrive {
                 false => Ok(None),
             }
         })?;
-        vector
-            .writes()
-            .iter()
-            .for_each(|handle| self.note_changed(*handle));
+        self.note_written_by(vector);
         let last = computed.map(|computed| computed.last()).transpose()?;
         Ok(last)
     }
@@ -64,17 +61,14 @@ impl File<'_> {
     /// # Errors
     /// As those.
     pub fn on_either(&self, job: Job<'_>, bytes: Range<u64>) -> io::Result<Answer> {
-        let load = self.load(&job, &bytes)?;
-        if !self.drive().sides.knows(&load) {
-            self.try_both(&job, &bytes)?;
+        let all = self.bytes_of(&bytes)?;
+        let load = self.load_of(&job, all)?;
+        if !self.drive().sides.knows(&load) && all >= TRIED_BYTES * TRIED_OF {
+            self.try_both(&job, bytes.start)?;
         }
-        let mut vector = Vector::new();
-        job.add_to(&mut vector, self.source(bytes.clone()), job.answer_place());
+        let vector = self.vector_of(job, bytes.clone());
         match wait(async { self.drive().step_if_first(&load, &vector, false) })? {
-            Some(done) => Ok(Answer {
-                value: done.value,
-                bytes: done.bytes,
-            }),
+            Some(done) => Ok(done.into()),
             None => {
                 let (answer, took) = self.timed_on_host(job, bytes)?;
                 self.note_host(&load, took);
@@ -94,15 +88,10 @@ impl File<'_> {
         to: &File<'_>,
         offset: u64,
     ) -> io::Result<Made> {
-        let load = self.load(&job, &bytes)?;
-        let mut vector = Vector::new();
-        let most = to.target(offset, (i64::MAX as u64).saturating_sub(offset));
-        job.add_to(&mut vector, self.source(bytes.clone()), most);
+        let load = self.load_of(&job, self.bytes_of(&bytes)?)?;
+        let vector = self.vector_into(job, bytes.clone(), to, offset);
         match wait(async { self.drive().step_if_first(&load, &vector, false) })? {
-            Some(done) => Ok(Made {
-                value: done.value,
-                bytes: done.made,
-            }),
+            Some(done) => Ok(done.into()),
             None => {
                 let (made, took) = self.timed_into_on_host(job, bytes, to, offset)?;
                 self.note_host(&load, took);
@@ -117,13 +106,13 @@ impl File<'_> {
             .host_ran(load, (took.moved_ns, took.computed_ns));
     }
 
-    /// What a job is, as far as it says who is to do it.
-    fn load(&self, job: &Job<'_>, bytes: &Range<u64>) -> io::Result<Load> {
+    /// How many of the bytes this file has.
+    fn bytes_of(&self, bytes: &Range<u64>) -> io::Result<u64> {
         let left = self.attributes()?.bytes.saturating_sub(bytes.start);
-        let bytes = left.min(bytes.end.saturating_sub(bytes.start));
-        self.load_of(job, bytes)
+        Ok(left.min(bytes.end.saturating_sub(bytes.start)))
     }
 
+    /// What a job is, as far as it says who is to do it.
     fn load_of(&self, job: &Job<'_>, bytes: u64) -> io::Result<Load> {
         Ok(match job.what {
             What::Function(function) => Load::of(function, bytes),
@@ -131,24 +120,21 @@ impl File<'_> {
         })
     }
 
-    /// Has both sides compute a part of what is far more, so that what they take is known. What they find is thrown away, and so is why
+    /// Has both sides compute a part of what is far more, from byte `from` on, so that what they take is known. What they find is thrown away, and so is why
     /// they do not find it: it may be that of the part.
-    fn try_both(&self, job: &Job<'_>, bytes: &Range<u64>) -> io::Result<()> {
-        let left = self.attributes()?.bytes.saturating_sub(bytes.start);
-        let all = left.min(bytes.end.saturating_sub(bytes.start));
+    fn try_both(&self, job: &Job<'_>, from: u64) -> io::Result<()> {
         let part = match job.what {
             What::Function(Function::Nearest) if !job.argument.is_empty() => {
                 TRIED_BYTES - TRIED_BYTES % job.argument.len() as u64
             }
             _ => TRIED_BYTES,
         };
-        if all < TRIED_BYTES * TRIED_OF || part == 0 {
+        if part == 0 {
             return Ok(());
         }
         let load = self.load_of(job, part)?;
-        let part = bytes.start..bytes.start + part;
-        let mut vector = Vector::new();
-        job.add_to(&mut vector, self.source(part.clone()), job.answer_place());
+        let part = from..from + part;
+        let vector = self.vector_of(*job, part.clone());
         let _ = wait(async { self.drive().step_if_first(&load, &vector, true) });
         if let Ok((_, took)) = self.timed_on_host(*job, part) {
             self.note_host(&load, took);
